@@ -1,1 +1,1 @@
-"""Two recordings, or two tensors, held against one another."""
+"""Comparison of two recordings or of tensors."""

@@ -1,4 +1,4 @@
-"""What changed between two recordings: both graphs in one, each node said to be the same, changed, added or removed."""
+"""The difference between two recordings: one merged graph in which each node is the same, changed, added or removed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from .. import inspector, protocol
 from ..inspector.numbers import norm, wide
 from ..recording import Recording, Scope, recent
 
-PRECISE = 1 << 24  # so many pairs of rows are compared with each other; larger stretches are matched by their order
-CLOSE = 1e-6  # relative difference from which on two values are called different
+PRECISE = 1 << 24  # pairs of rows up to which sequences are matched exactly; larger ones are matched by order of occurrence
+CLOSE = 1e-6  # relative difference above which two values count as different
 
 Status = Literal["same", "changed", "added", "removed"]
 GLYPHS: dict[Status, str] = {"changed": "≠", "added": "+", "removed": "−"}
@@ -25,7 +25,7 @@ TONES: dict[Status, Literal["accent", "warm", "error"]] = {"changed": "accent", 
 
 @dataclass(frozen=True)
 class Change:
-    """What became of one node; `before` and `after` are its rows in the two recordings, -1 where it is not."""
+    """The status of one node; `before` and `after` are its rows in the two recordings, -1 if it is missing."""
 
     status: Status
     before: int
@@ -34,14 +34,14 @@ class Change:
 
 
 class Difference(Recording):
-    """Two recordings as one: the rows of the later one, and those that only the earlier one has at the places where they were."""
+    """Two recordings merged into one: the rows of the later one, with the rows that only the earlier one has at their positions."""
 
     def __init__(self, before: Recording, after: Recording) -> None:
         super().__init__(f"{before.title or 'before'} → {after.title or 'after'}", keep=0)
-        recent.forget(self)  # it is no recording of a program
+        recent.forget(self)  # not a recording of a program
         self.before, self.after = before, after
         self.changes: list[Change] = []
-        self.distance: list[float] = []  # of the values, relative to their size; NaN where one of them is gone
+        self.distance: list[float] = []  # relative difference of the values; NaN if one of them is gone
         self.modules = [*before.modules, *after.modules]
         ids: dict[tuple, int] = {}
         self._places = {id(r): places(r, ids) for r in (before, after)}
@@ -86,7 +86,7 @@ class Difference(Recording):
         return found
 
     def _scope(self, source: Recording, scope: int) -> int:
-        """The scope at the same place, made when it is met first."""
+        """The scope of the merged recording at the same place, created on first use."""
         if scope < 0:
             return -1
         place = self._places[id(source)][scope]
@@ -124,7 +124,7 @@ class Difference(Recording):
         return Change("changed" if words else "same", a, b, "; ".join(words))
 
     def flags(self) -> list[protocol.Flag]:
-        """A flag for each node that is not the same."""
+        """A flag for each node that is not "same"."""
         return [
             protocol.Flag(row, GLYPHS[change.status], change.words, TONES[change.status])
             for row, change in enumerate(self.changes)
@@ -132,7 +132,7 @@ class Difference(Recording):
         ]
 
     def report(self) -> str:
-        """The changes as text, in the order of the program."""
+        """Return the changes as text, in program order."""
         counts: dict[str, int] = defaultdict(int)
         for change in self.changes:
             counts[change.status] += 1
@@ -144,9 +144,9 @@ class Difference(Recording):
 
 
 def places(recording: Recording, ids: dict[tuple, int]) -> list[int]:
-    """For each scope a number that is the same for the k-th call of the same kind of thing inside the same place, in every recording.
+    """For each scope, an id shared across recordings by the k-th call of the same module class or scope name within the same parent.
 
-    A module counts as its class: its name in a list is another one as soon as something is put before it.
+    Modules are identified by class, because a module's name in a list changes when another is inserted before it.
     """
     found: list[int] = []
     calls: dict[tuple, int] = defaultdict(int)
@@ -159,10 +159,10 @@ def places(recording: Recording, ids: dict[tuple, int]) -> list[int]:
 
 
 def align(old: Recording, new: Recording, places_a: list[int], places_b: list[int]) -> Iterator[tuple[int, int]]:
-    """Pairs of rows that stand for each other, in an order in which every row comes after its inputs; -1 where there is no other.
+    """Pairs of corresponding rows, ordered so that every row comes after its inputs; -1 for a row without a counterpart.
 
-    Rows are the same that have the same op (or kind and name) inside the same modules and scopes. What then stands at the same place
-    inside the same scope is a change.
+    Rows match if they have the same op (or kind and name) in the same modules and scopes. Of the rest, rows in the same place are
+    paired as changes.
     """
     a, b = _keys(old, places_a), _keys(new, places_b)
     head = 0
@@ -185,7 +185,7 @@ def _gaps(a: Sequence[Any], b: Sequence[Any]) -> Iterator[tuple[int, int, int, i
     if len(a) * len(b) <= PRECISE:
         yield from ((i1, i2, j1, j2) for _, i1, i2, j1, j2 in SequenceMatcher(None, a, b, autojunk=False).get_opcodes())
         return
-    # the k-th occurrence here is the k-th there, as long as the order is kept
+    # match the k-th occurrence with the k-th occurrence, as long as the order is kept
     places: dict[Any, list[int]] = defaultdict(list)
     for j, key in enumerate(b):
         places[key].append(j)
@@ -205,7 +205,7 @@ def _gaps(a: Sequence[Any], b: Sequence[Any]) -> Iterator[tuple[int, int, int, i
 
 
 def _changed(a: list[tuple], b: list[tuple], rows_a: range, rows_b: range) -> Iterator[tuple[int, int]]:
-    """A stretch without equals: ops at the same place of the same scope are changes of each other, the rest is removed or added."""
+    """Pair the rows of a range without matches: rows in the same place are changes of each other, the rest is removed or added."""
     waiting: dict[Any, list[int]] = defaultdict(list)
     for j in rows_b:
         waiting[_place(b[j])].append(j)
@@ -227,11 +227,11 @@ def _changed(a: list[tuple], b: list[tuple], rows_a: range, rows_b: range) -> It
 
 
 def _keys(recording: Recording, place: list[int]) -> list[tuple]:
-    """For each row what it is, and where."""
+    """For each row, the key by which rows match: kind, op or name, scope and parent scope."""
     keys = []
     for row in range(recording.count):
         kind, scope = recording.kind[row], recording.scope[row]
-        # a number is the same operand whatever it is, and a parameter whatever it is called
+        # constants match whatever their value, and parameters whatever their name
         what = recording.op_name(row) if kind == "op" else recording.names.get(row, "") if kind == "input" else ""
         parent = recording.scopes[scope].parent if scope >= 0 else -1
         keys.append((kind, what, place[scope] if scope >= 0 else -1, place[parent] if parent >= 0 else -1))
@@ -239,7 +239,7 @@ def _keys(recording: Recording, place: list[int]) -> list[tuple]:
 
 
 def _place(key: tuple) -> tuple:
-    """Where a row stands with its module: another module in its place is a change."""
+    """The kind and parent scope of a row, without its own module: another module in the same place is a change."""
     kind, _, _, around = key
     return kind, around
 
@@ -262,9 +262,9 @@ def _attributes(old: dict, new: dict) -> list[str]:
 
 
 def _distance(a: Any, b: Any) -> float:
-    """The norm of the difference over the larger norm, of the finite elements; NaN where one of the values is gone.
+    """The norm of the difference divided by the larger norm, over the finite elements; NaN if one of the values is gone.
 
-    Infinite for values of different shape, and where NaN or Inf stand at different places.
+    Infinite if the shapes differ, or if NaN or Inf are at different positions.
     """
     if not hasattr(a, "dtype") or not hasattr(b, "dtype"):
         return math.nan

@@ -1,4 +1,4 @@
-"""Pinned tensors: copies that stay, to be compared with one another; across steps of a pass and across recordings."""
+"""Pinned tensors: copies kept for comparison with one another, across steps of a pass and across recordings."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ What = Literal["value", "grad"]
 
 @dataclass(frozen=True)
 class Pin:
-    """A tensor as it was."""
+    """A copy of a tensor at one moment."""
 
     number: int
-    recording: str  # the name of the one that it was pinned in
+    recording: str  # the name of its recording
     node: int
     what: What
     name: str
@@ -34,7 +34,7 @@ class Pin:
 
 
 class Board:
-    """All pins of this kernel. They outlive recordings: a cell that runs again is compared with what it was before."""
+    """All pins of this kernel. They outlive recordings, so a cell that runs again can be compared with its earlier run."""
 
     def __init__(self) -> None:
         self.pins: list[Pin] = []
@@ -42,7 +42,7 @@ class Board:
         self._numbers = itertools.count(1)
 
     def add(self, recording: Recording, node: int, what: What, array: Any, moment: str = "") -> Pin:
-        """Pin a copy. Refused when there are too many pins or the array is too large."""
+        """Pin a copy. Raises `Refused` if there are too many pins or the array is too large."""
         if len(self.pins) >= MOST:
             raise Refused(f"{MOST} tensors are pinned, which is as many as can be compared. Unpin one first.")
         array = array if hasattr(array, "nbytes") else numpy.asarray(array)  # a number among an op's operands
@@ -58,7 +58,7 @@ class Board:
         return pin
 
     def remove(self, number: int) -> None:
-        """Let go of a pin; what was compared with it is compared with the first one."""
+        """Remove a pin. If it was the base, the first remaining pin becomes the base."""
         self.pins = [pin for pin in self.pins if pin.number != number]
         if self.base == number or not self.pins:
             self.base = self.pins[0].number if self.pins else -1
@@ -68,13 +68,13 @@ class Board:
         self.base = -1
 
     def compare_with(self, number: int) -> None:
-        """The pin that all others are compared with from now on. Refused when there is no such pin."""
+        """Set the pin that all others are compared with. Raises `Refused` if there is no such pin."""
         if all(pin.number != number for pin in self.pins):
             raise Refused(f"There is no pin {number} any more.")
         self.base = number
 
     def told(self, recording: Recording) -> tuple[list[Pinned], list[bytes]]:
-        """All pins and their differences from the base, for a view of this recording; and the buffers of the pictures."""
+        """All pins with their differences from the base, for a view of this recording; and the buffers of the heat maps."""
         ends = common_ends([pin.array for pin in self.pins])
         base = next((pin for pin in self.pins if pin.number == self.base), None)
         found, buffers = [], []
@@ -101,7 +101,7 @@ BOARD = Board()
 
 
 def common_ends(arrays: list[Any]) -> tuple[float, float] | None:
-    """The least and the largest finite element of all arrays; None when there is none."""
+    """The minimum and maximum of the finite elements of all arrays; None if there are none."""
     found = [h for array in arrays if (h := inspector.histogram(array, exact=True)) is not None and _finite(array)]
     return (min(h.low for h in found), max(h.high for h in found)) if found else None
 
@@ -111,12 +111,12 @@ def _finite(array: Any) -> bool:
 
 
 def namesake(recording: Recording, name: str) -> int:
-    """The last row that the user calls so; -1 for none."""
+    """The last row with this name; -1 if there is none."""
     return max((row for row, called in recording.names.items() if called == name and recording.kind[row] != "constant"), default=-1)
 
 
 def earlier(recording: Recording, row: int) -> tuple[Recording, int] | None:
-    """The newest recording before this one that has a tensor of the same name, and the row there; its value must still be known."""
+    """The newest earlier recording with a tensor of the same name whose value is known, and the row there; None if there is none."""
     name = recording.names.get(row)
     if not name:
         return None
@@ -133,14 +133,14 @@ def earlier(recording: Recording, row: int) -> tuple[Recording, int] | None:
 
 
 def difference(a: Any, b: Any, first_buffer: int = 0) -> tuple[Difference, list[bytes]]:
-    """How `a` differs from `b`, an array of the same shape, in double precision; complex numbers by the magnitudes of their differences.
+    """The difference of `a` from `b`, an array of the same shape, in double precision; for complex arrays, the magnitude of `a - b`.
 
-    Buffers are those of its picture.
+    The buffers belong to its heat map.
     """
     x, y = wide(a), wide(b)
     with numpy.errstate(all="ignore"):
         changed = ~((x == y) | (numpy.isnan(x) & numpy.isnan(y)))
-        apart = real(numpy.where(changed, x - y, 0)).astype(numpy.float64)  # 0: Inf minus the same Inf
+        apart = real(numpy.where(changed, x - y, 0)).astype(numpy.float64)  # 0 for Inf minus the same Inf
     count = int(numpy.count_nonzero(changed))
     first: list[int] = []
     pair: list[str] = []
@@ -180,14 +180,14 @@ def _histogram(apart: numpy.ndarray, count: int) -> Histogram | None:
 
 
 def _moved(heat: Heat, by: int) -> Heat:
-    """The picture with its buffers behind those of others."""
+    """The heat map with its buffer indices shifted by `by`."""
     values = heat.values.__class__(heat.values.index + by, heat.values.dtype, heat.values.shape)
     marks = None if heat.marks is None else heat.marks.__class__(heat.marks.index + by, heat.marks.dtype, heat.marks.shape)
     return Heat(**{**heat.__dict__, "values": values, "marks": marks})
 
 
 def words(d: Difference, size: int) -> str:
-    """The difference in one sentence."""
+    """Describe the difference in one sentence."""
     if d.equal:
         return "Equal in every element."
     place = f"[{', '.join(map(str, d.first))}]" if d.first else "its only element"

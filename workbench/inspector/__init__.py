@@ -1,4 +1,4 @@
-"""What a tensor looks like: counts and moments, histogram, pictures, layout in memory, facts, and why its gradient is missing."""
+"""Inspection of one tensor: statistics, histogram, pictures, memory layout, facts, and the reason why its gradient is missing."""
 
 from .header import facts
 from .heat_map import CHOOSE, NONE, Look, heat

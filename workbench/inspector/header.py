@@ -1,4 +1,4 @@
-"""The inspector's header: what a tensor is, line by line."""
+"""The inspector's header: shape, dtype, device, strides and other facts about a tensor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None = None, row: int = -1) -> list[Fact]:
-    """The inspector's header. `tensor` when it is still alive, `row` when it is in the recording."""
+    """Return the facts of the header. Pass `tensor` if it is still alive, and `row` if it is in the recording."""
     foreign = None if recording is None else recording.foreign
     if foreign is not None:
         return foreign.facts(row)

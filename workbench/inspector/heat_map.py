@@ -1,4 +1,4 @@
-"""A heat map of any two axes of a tensor, side by side along a third; every cell pools a block, and NaN or Inf in it are never lost."""
+"""Heat maps of any two axes of a tensor, with facets along a third. Cells pool blocks of elements and mark any NaN or Inf in them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy
 from ..protocol import Buffer, Heat
 from .numbers import library, real
 
-CELLS = 128  # rows and columns of one picture at most
-ROOM = 64 << 10  # bytes of one answer's numbers at most
-FACETS = 36  # pictures side by side at most
-FACETS_BY_ITSELF = 16  # so many are put side by side without being asked
+CELLS = 128  # rows and columns per picture at most
+ROOM = 64 << 10  # bytes of values per answer at most
+FACETS = 36  # facets at most
+FACETS_BY_ITSELF = 16  # facets at most if the axis is chosen automatically
 NAN, POS_INF, NEG_INF = 1, 2, 4  # bits of a mark
 _LARGEST = float(numpy.finfo(numpy.float32).max)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What to look at: the axes shown as rows, as columns and side by side, and the index along every other axis.
+    """The selection to show: the axes for rows, columns and facets, and the index along every other axis.
 
-    NONE: no such axis. CHOOSE: the last two, and side by side the one before them when it is short.
+    NONE means no such axis. CHOOSE takes the last two axes, and the axis before them for facets if it is short.
     """
 
     rows: int = -2
@@ -37,7 +37,7 @@ NONE, CHOOSE = -1, -2
 
 
 def heat(array: Any, look: Look | None = None) -> tuple[Heat | None, list[bytes]]:
-    """The picture and its buffers; None for a tensor without elements. ValueError for axes that the tensor does not have, or has twice."""
+    """Return the heat map and its buffers; None for an empty tensor. Raises ValueError for axes that are out of range or repeated."""
     look = look or Look()
     shape = tuple(getattr(array, "shape", ()))
     if 0 in shape:
@@ -53,7 +53,7 @@ def heat(array: Any, look: Look | None = None) -> tuple[Heat | None, list[bytes]
     values, marks = pool(planes, r, c, look.pool) if pooled else (planes, None)
     xp = library(values)
     with numpy.errstate(all="ignore"):
-        if values.dtype.itemsize > 4:  # float32 has no such numbers: the largest that it has, not Inf
+        if values.dtype.itemsize > 4:  # clip finite values to the float32 range, so that none becomes Inf
             values = xp.where(xp.isfinite(values), xp.clip(values, -_LARGEST, _LARGEST), values)
         values = values.astype("<f4")
     parts = [values] if marks is None else [values, marks]
@@ -66,7 +66,7 @@ def heat(array: Any, look: Look | None = None) -> tuple[Heat | None, list[bytes]
 
 
 def resolved(shape: tuple[int, ...], look: Look) -> list[int]:
-    """The axes `[facet, rows, cols]` that the look means for a tensor of this shape."""
+    """Resolve the look to axes `[facet, rows, cols]` for a tensor of this shape."""
     n = len(shape)
     given = [axis for axis in (look.facet, look.rows, look.cols) if axis >= 0]
     if any(axis >= n for axis in given) or len(set(given)) < len(given):
@@ -81,7 +81,7 @@ def resolved(shape: tuple[int, ...], look: Look) -> list[int]:
 
 
 def block_of(facets: int, rows: int, cols: int) -> tuple[int, int]:
-    """Rows and columns of elements that one cell stands for, so that the whole picture fits into its room."""
+    """The rows and columns of elements to pool into one cell, so that the picture fits into `ROOM` bytes."""
     if rows <= CELLS and cols <= CELLS and 4 * facets * rows * cols <= ROOM:
         return 1, 1
     r, c = -(-rows // CELLS), -(-cols // CELLS)
@@ -94,7 +94,7 @@ def block_of(facets: int, rows: int, cols: int) -> tuple[int, int]:
 
 
 def _planes(array: Any, axes: list[int], index: list[int], first: int, count: int) -> Any:
-    """The elements that are shown, as an array of (facets, rows, columns); a view where that is possible."""
+    """The shown elements as an array of shape (facets, rows, columns), a view if possible."""
     facet, rows, cols = axes
     shown = [axis for axis in axes if axis != NONE]
     picked = array if hasattr(array, "shape") and array.ndim else numpy.asarray(array)
@@ -106,7 +106,7 @@ def _planes(array: Any, axes: list[int], index: list[int], first: int, count: in
 
 
 def pool(planes: Any, r: int, c: int, how: str) -> tuple[Any, Any]:
-    """The mean or the largest magnitude of the finite elements of each block, and the marks: which of NaN, +Inf and -Inf it has."""
+    """The mean or the maximum magnitude of the finite elements of each block, and its marks: bits for NaN, +Inf and -Inf."""
     xp = library(planes)
     with numpy.errstate(all="ignore"):
         if how == "mean":
@@ -132,7 +132,7 @@ def _pool_marked(xp: Any, planes: Any, r: int, c: int, how: str) -> tuple[Any, A
 
 
 def _counts(shape: tuple[int, ...], r: int, c: int) -> numpy.ndarray:
-    """How many elements each block has: those at the far edges are smaller."""
+    """The number of elements in each block; blocks at the far edges may be smaller."""
     rows, cols = (numpy.minimum(step, n - numpy.arange(0, n, step)) for n, step in ((shape[1], r), (shape[2], c)))
     return numpy.multiply.outer(rows, cols)[None]
 
@@ -144,7 +144,7 @@ def _blocks(xp: Any, op: Any, planes: Any, r: int, c: int, dtype: Any = None) ->
     f, rows, cols = planes.shape
     starts, tall = numpy.arange(0, rows, r), planes
     if r > 1:
-        if f == 1 and planes.size > 1 << 20:  # block by block: whole rows at a time stay in the cache
+        if f == 1 and planes.size > 1 << 20:  # reducing whole rows block by block stays in the cache
             tall = numpy.stack([op.reduce(planes[0, a : a + r], axis=0, dtype=dtype) for a in starts])[None]
         else:
             tall = op.reduceat(planes, starts, axis=1, dtype=dtype)
@@ -152,7 +152,7 @@ def _blocks(xp: Any, op: Any, planes: Any, r: int, c: int, dtype: Any = None) ->
 
 
 def _blocks_at_once(xp: Any, op: Any, planes: Any, r: int, c: int, dtype: Any = None) -> Any:
-    """The same without `reduceat`, which CuPy does not have: the last block repeats the edge, or zero where elements are added."""
+    """The same without `reduceat`, which CuPy lacks: the last block is padded with zeros for sums and marks, else with the edge."""
     f, rows, cols = planes.shape
     wide = ((0, 0), (0, -rows % r), (0, -cols % c))
     padded = xp.pad(planes, wide) if op is numpy.add or op is numpy.bitwise_or else xp.pad(planes, wide, mode="edge")

@@ -1,4 +1,4 @@
-"""A tensor as an image, or as a grid of images: which axes are channels, and how numbers become brightness, which is always said."""
+"""A tensor as an image or a grid of images: detection of the channel axis, and the mapping of values to brightness with its rule."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .heat_map import CELLS, ROOM
 from .numbers import library, real
 from .text import count_text, number_text, ordinal
 
-LEAST = 4  # pixels: what has fewer rows or columns is no image
+LEAST = 4  # rows and columns of an image at least
 CHANNELS = (1, 3, 4)  # grey, red-green-blue, and with opacity
-MOST = 16  # images of a batch at a time
-NOT_A_NUMBER, INFINITE = (214, 0, 108), (122, 0, 184)  # the colours of NaN and Inf everywhere in the view
+MOST = 16  # images shown at a time
+NOT_A_NUMBER, INFINITE = (214, 0, 108), (122, 0, 184)  # the view's colours for NaN and Inf
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which axis is what; None: there is no such axis."""
+    """The axes of an image layout; None for an axis that it lacks."""
 
     name: str  # "H, W", "C, H, W", "N, H, W, C"
     batch: int | None
@@ -31,7 +31,7 @@ class Layout:
 
 
 def layouts(shape: Sequence[int]) -> list[Layout]:
-    """The ways in which a tensor of this shape can be an image, channels first before channels last; empty when it is none."""
+    """The layouts in which a tensor of this shape can be an image, channels first before channels last; empty if there are none."""
     n = len(shape)
     found = []
     if n == 2:
@@ -49,7 +49,7 @@ def layouts(shape: Sequence[int]) -> list[Layout]:
 
 
 def image(array: Any, name: str, first: int = 0) -> tuple[ImageGrid, list[bytes]]:
-    """The tensor as images in the layout of this name, from number `first` of the batch on. ValueError when it cannot be seen so."""
+    """Return the tensor as images in the named layout, from index `first` of the batch. Raises ValueError if the layout does not fit."""
     layout = next((one for one in layouts(numpy.shape(array)) if one.name == name), None)
     if layout is None:
         raise ValueError(f"A tensor of shape {tuple(numpy.shape(array))} cannot be seen as an image of {name!r}.")
@@ -66,7 +66,7 @@ def image(array: Any, name: str, first: int = 0) -> tuple[ImageGrid, list[bytes]
     while (-(-height // step)) * (-(-width // step)) * channels * shown > ROOM or max(height, width) > CELLS * step:
         step += 1
     found = library(pixels)
-    small = pixels[:, ::step, ::step]  # every so many rows and columns: an average could hide a NaN
+    small = pixels[:, ::step, ::step]  # subsampled, because averages could hide a NaN
     values = real(small).astype(numpy.float64)
     values = values.get() if found is not numpy else values
     drawn = numpy.clip(numpy.nan_to_num(scale(values), nan=0.0, posinf=255.0, neginf=0.0), 0, 255).round().astype(numpy.uint8)
@@ -82,7 +82,7 @@ def image(array: Any, name: str, first: int = 0) -> tuple[ImageGrid, list[bytes]
 
 
 def _marked(drawn: numpy.ndarray, values: numpy.ndarray) -> numpy.ndarray:
-    """The pixels, in colour where some of them are no numbers."""
+    """The pixels, with those that are not finite in color."""
     if numpy.isfinite(values).all():
         return drawn
     if drawn.shape[-1] == 1:
@@ -94,7 +94,7 @@ def _marked(drawn: numpy.ndarray, values: numpy.ndarray) -> numpy.ndarray:
 
 
 def _range(pixels: Any) -> tuple[Any, str]:
-    """How numbers become brightness of 0 to 255, and the sentence that says so."""
+    """The function that maps values to brightness from 0 to 255, and the sentence that states the rule."""
     if pixels.dtype.kind == "b":
         return (lambda x: x * 255), "False is black, True is white."
     data = real(pixels)

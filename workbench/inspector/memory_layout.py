@@ -1,4 +1,4 @@
-"""Where a tensor's elements lie: offset and strides in its memory, drawn; and who else sees the same memory."""
+"""The memory layout of a tensor: its offset and strides in its storage, and the other tensors that share that storage."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from engine.core import versions
 from ..protocol import MemoryLayout, Sharer
 from .text import bytes_text, count_text
 
-FEW = 64  # elements of a memory that are drawn one by one
-PIECES = 96  # of a larger one
-MOST = 1 << 24  # elements; a larger memory that the tensor sees with gaps is not drawn
+FEW = 64  # a storage of up to so many elements is drawn element by element
+PIECES = 96  # segments in which a larger storage is drawn
+MOST = 1 << 24  # elements; a larger storage is not drawn if the tensor is not contiguous
 SHARERS = 40
 
 
 def storage(array: Any, named: Iterable[tuple[int, str, Any]] = ()) -> MemoryLayout | None:
-    """The layout of an array, and those of `named`, `(node, name, array)`, that lie in the same memory. None for what has no strides."""
+    """The layout of an array, with the arrays in `named`, `(node, name, array)`, that share its storage. None if it has no strides."""
     if not hasattr(array, "strides"):
         return None
     strides = strides_of(array)
@@ -28,7 +28,7 @@ def storage(array: Any, named: Iterable[tuple[int, str, Any]] = ()) -> MemoryLay
     owner = versions.storage(array)
     offset = (_address(array) - _address(owner)) // array.dtype.itemsize
     elements = max(owner.nbytes // array.dtype.itemsize, offset + high + 1) if array.size else 0
-    offset = max(offset, -low)  # memory that is not NumPy's own begins where the tensor does
+    offset = max(offset, -low)  # memory not owned by NumPy begins where the tensor does
     order, shares = _drawn(array.shape, strides, offset, elements, array.flags.c_contiguous) if elements else ([], [])
     seen = sharers(owner, array, named)
     words = layout(array, strides, offset, elements, versions.version(array), len(seen))
@@ -36,7 +36,7 @@ def storage(array: Any, named: Iterable[tuple[int, str, Any]] = ()) -> MemoryLay
 
 
 def strides_of(array: Any) -> list[int]:
-    """Strides in elements, as PyTorch has them; NumPy's are in bytes."""
+    """Strides in elements, like PyTorch's; NumPy's are in bytes."""
     return [step // array.dtype.itemsize for step in array.strides]
 
 
@@ -45,24 +45,24 @@ def _address(array: Any) -> int:
 
 
 def _reach(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int]:
-    """The lowest and the highest place of an element, counted from the first one."""
+    """The lowest and the highest offset of an element, relative to the first one."""
     ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True) if n]
     return sum(min(0, end) for end in ends), sum(max(0, end) for end in ends)
 
 
 def _drawn(shape: Sequence[int], strides: Sequence[int], offset: int, elements: int, dense: bool) -> tuple[list[int], list[float]]:
-    """For a small memory the tensor's element (counted in order) at each place, -1 for none; for a larger one each piece's share."""
+    """The flat index of the tensor's element at each position of a small storage (-1: none), or its share of each segment."""
     if elements <= FEW:
         order = numpy.full(elements, -1)
         places = numpy.full(shape, offset)
         for axis, (n, step) in enumerate(zip(shape, strides, strict=True)):
             places += (numpy.arange(n) * step).reshape((n,) + (1,) * (len(shape) - axis - 1))
         flat = places.reshape(-1)
-        order[flat[::-1]] = numpy.arange(flat.size)[::-1]  # of an expanded tensor the first element at each place
+        order[flat[::-1]] = numpy.arange(flat.size)[::-1]  # reversed, so that the first of an expanded tensor's elements wins
         return order.tolist(), []
     pieces = min(PIECES, elements)
     ends = numpy.arange(pieces + 1) * elements // pieces
-    if dense:  # one stretch
+    if dense:  # one contiguous range
         last = offset + math.prod(shape)
         touched = numpy.clip(numpy.minimum(ends[1:], last) - numpy.maximum(ends[:-1], offset), 0, None)
     elif elements <= MOST:
@@ -75,12 +75,12 @@ def _drawn(shape: Sequence[int], strides: Sequence[int], offset: int, elements: 
 
 
 def sharers(owner: Any, array: Any, named: Iterable[tuple[int, str, Any]]) -> list[Sharer]:
-    """Those that lie in the memory of `owner`, and how they lie to `array`."""
+    """The named arrays stored in the memory of `owner`, and how each overlaps with `array`."""
     found = []
     for node, name, other in named:
         if not hasattr(other, "strides") or versions.storage(other) is not owner:
             continue
-        other = versions.whole(other)  # of the samples of a vmap, the whole batch
+        other = versions.whole(other)  # the whole batch of a vmapped array
         begin, itemsize = (_address(other) - _address(owner)) // other.dtype.itemsize, other.dtype.itemsize
         low, high = _reach(other.shape, strides_of(other))
         mine, (first, last) = (_address(array) - _address(owner)) // array.dtype.itemsize, _reach(array.shape, strides_of(array))
@@ -94,7 +94,7 @@ def sharers(owner: Any, array: Any, named: Iterable[tuple[int, str, Any]]) -> li
 
 
 def layout(array: Any, strides: Sequence[int], offset: int, elements: int, version: int, shared: int) -> str:
-    """The layout in words."""
+    """Describe the layout in words."""
     if not array.size:
         return "It has no elements."
     if array.ndim == 0:

@@ -1,4 +1,4 @@
-"""A tensor in numbers: counts and moments in one pass over memory, and the histogram. On a GPU only the results leave the device."""
+"""Statistics of a tensor in one pass over memory, and its histogram. On a GPU, only the results leave the device."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from .text import FEW, plain_values, sentence
 
 BINS = 64
 SAMPLE = 1 << 16
-SAMPLED_FROM = 1_000_000  # elements; from here on the first histogram is of a sample
-_CHUNK = 1 << 15  # elements that fit into the processor's cache, in double precision too
+SAMPLED_FROM = 1_000_000  # elements; above this, the first histogram is of a sample
+_CHUNK = 1 << 15  # elements that fit into the processor's cache, also in double precision
 
 
 def library(array: Any) -> Any:
-    """NumPy or CuPy: where the array is. Anything that is neither counts as NumPy's."""
+    """Return the array's module, CuPy for an array on a GPU and NumPy for anything else."""
     return importlib.import_module("cupy") if hasattr(array, "get") and hasattr(array, "device") else numpy
 
 
 def host(array: Any) -> numpy.ndarray:
-    """The array in the host's memory, in a type that NumPy computes with."""
+    """Return the array in host memory, in a dtype that NumPy computes with."""
     array = whole(array)
     return computable(numpy.asarray(array.get() if library(array) is not numpy else array))
 
 
 def computable(array: Any) -> Any:
-    """The array where it is, in a type that can be computed with: half precision as float32."""
+    """Return the array on its device in a dtype that supports arithmetic: 16-bit and narrower floats become float32."""
     dtype = array.dtype
     return array if dtype.kind in "iubc" or dtype.kind == "f" and dtype.itemsize > 2 else array.astype(numpy.float32)
 
 
 def whole(array: Any) -> Any:
-    """An array of all elements: of a number, of sparse ones with their zeros, of a vmap's with its samples along the first axis."""
+    """Return a dense array: scalars as 0-d arrays, sparse arrays with their zeros, vmapped arrays with samples along the first axis."""
     while isinstance(array, Batched):
         array = array.whole()
     return array.dense() if isinstance(array, Coo) else array if hasattr(array, "dtype") else numpy.asarray(array)
 
 
 def real(array: Any) -> Any:
-    """The array where it is, in real numbers: complex ones by their magnitude, bool as 0 and 1."""
+    """Return the array on its device with a real dtype: complex values as magnitudes, bool as 0 and 1."""
     array = computable(whole(array))
     if array.dtype.kind == "c":
         return library(array).abs(array)
@@ -55,7 +55,7 @@ def real(array: Any) -> Any:
 
 
 def summary(array: Any) -> Summary:
-    """The tensor's health, exact. Of complex numbers it is that of their magnitudes."""
+    """Return exact statistics of the tensor; for complex tensors, of the magnitudes."""
     name = getattr(getattr(array, "dtype", None), "name", type(array).__name__)
     array = whole(array)
     shape, size = list(array.shape), array.size
@@ -108,7 +108,7 @@ def _moments(data: numpy.ndarray) -> _Moments:
             mean = float(wide.sum()) / n
             wide -= mean
             squares = float(numpy.einsum("i,i->", wide, wide))  # not `dot`: BLAS would wake its threads for each chunk
-            # two parts' moments joined: Chan, Golub and LeVeque, 1979
+            # combine the moments of two parts: Chan, Golub and LeVeque, 1979
             gap, total = mean - m.mean, m.finite + n
             m.squares += squares + gap * gap * m.finite * n / total
             m.mean += gap * n / total
@@ -117,7 +117,7 @@ def _moments(data: numpy.ndarray) -> _Moments:
 
 
 def moments_at_once(xp: Any, data: Any) -> _Moments:
-    """The same by whole-array reductions, for a device whose memory has no cache to stay in; one transfer of numbers for each."""
+    """The same by whole-array reductions, for GPUs, with one transfer of a scalar for each."""
     m = _Moments()
     m.nan, m.pos_inf, m.neg_inf = (int(xp.count_nonzero(found)) for found in (data != data, data == numpy.inf, data == -numpy.inf))
     fine = data if not (m.nan or m.pos_inf or m.neg_inf) else data[xp.isfinite(data)]
@@ -131,7 +131,7 @@ def moments_at_once(xp: Any, data: Any) -> _Moments:
 
 
 def wide(array: Any) -> numpy.ndarray:
-    """The array in the host's memory, in a type in which differences are exact enough to be told: double precision, and more for int64."""
+    """Return the array in host memory in a dtype wide enough for differences: double precision, or longdouble for 64-bit integers."""
     data = host(array)
     if data.dtype.kind == "c":
         return data.astype(numpy.complex128)
@@ -139,7 +139,7 @@ def wide(array: Any) -> numpy.ndarray:
 
 
 def norm(array: Any) -> float:
-    """The Euclidean norm of all elements, in double precision. Its square may be too large, or too small, for a number."""
+    """The Euclidean norm of all elements in double precision, safe against overflow and underflow of the squares."""
     data = numpy.abs(wide(array)).astype(numpy.float64).reshape(-1)
     with numpy.errstate(all="ignore"):
         found = float(numpy.linalg.norm(data))
@@ -150,7 +150,7 @@ def norm(array: Any) -> float:
 
 
 def mean_magnitude(array: Any, known: Summary | None = None) -> float:
-    """Mean of |x| over the finite elements, in double precision; NaN when there are none. `known`: the array's summary, if it is there."""
+    """Mean of |x| over the finite elements in double precision; NaN if there are none. `known` is the array's summary, if available."""
     if known is not None and known.mean is not None and not (known.negative and known.positive):
         return abs(known.mean)
     data = real(array)
@@ -164,7 +164,7 @@ def mean_magnitude(array: Any, known: Summary | None = None) -> float:
 
 
 def max_magnitude(known: Summary) -> float:
-    """Largest |x| over the finite elements, read off a summary; NaN when there are none."""
+    """Maximum of |x| over the finite elements, from a summary; NaN if there are none."""
     return math.nan if known.min is None or known.max is None else max(abs(known.min), abs(known.max))
 
 
@@ -173,9 +173,9 @@ def _number(x: Any) -> float | None:
 
 
 def histogram(array: Any, exact: bool = False, ends: tuple[float, float] | None = None) -> Histogram | None:
-    """Counts of the finite elements in 64 equal bins, from the least to the largest or between `ends`; None when there are none.
+    """Counts of the finite elements in 64 equal bins, from minimum to maximum or between `ends`; None if there are none.
 
-    From 1,000,000 elements on, unless `exact`, of an even sample.
+    Above 1,000,000 elements, unless `exact`, only an evenly spaced sample is counted.
     """
     data = real(array)
     xp = library(data)

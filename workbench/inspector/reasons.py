@@ -1,4 +1,4 @@
-"""Why is .grad None? Every reason that can be told from a recording, with the line of code where it happened."""
+"""Explain why `.grad` is None, from a recording, with the responsible line of code."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ RETAIN = "Call retain_grad() on it before backward(), or step the pass."
 
 
 def why_no_grad(recording: Recording, row: int) -> str:
-    """Why there is no gradient to show for this row, in a sentence or a few."""
+    """Explain in a few sentences why this row has no gradient."""
     foreign = recording.foreign
     return Reasons(recording).of(row) if foreign is None else foreign.why_no_grad(row)
 
 
 def written_over(recording: Recording, row: int) -> int:
-    """The last row that stands for the same tensor after it was written in place; -1 when it was not."""
+    """The last row of the same tensor after in-place writes; -1 if there were none."""
     r, at = recording, row
     for later in range(row + 1, r.count):
         if r.note[later].startswith(("in place", "written through")) and (inputs := r.inputs(later)) and inputs[0] == (at, 0):
@@ -75,7 +75,7 @@ class Reasons:
             return "It received a gradient in the recorded backward pass, and .grad was set back to None since" + self.forgotten(row)
         return "Backward has run, but no gradient reached it, or .grad was set back to None before it was recorded." + self.cut(row)
 
-    # -- it is not tracked ------------------------------------------------------------------------------------------------------
+    # -- tensors that are not tracked -------------------------------------------------------------------------------------------
 
     def untracked(self, row: int, tensor: Tensor | None) -> str:
         r = self.r
@@ -99,7 +99,7 @@ class Reasons:
         return f"It was computed from {self.called(broken)}, which {why}."
 
     def broken(self, row: int) -> int:
-        """The nearest op before the row, itself included, whose result is not tracked although an input is; -1 for none."""
+        """The nearest op at or before the row whose result is not tracked although an input is; -1 if there is none."""
         seen, todo = {row}, [row]
         while todo:
             at = todo.pop(0)
@@ -111,7 +111,7 @@ class Reasons:
         return -1
 
     def broke(self, row: int) -> str:
-        """What cut the op's result off, as the end of "it ..."."""
+        """Why the op's result is not tracked, as the end of "it ..."."""
         r, name = self.r, self.r.op_name(row)
         if row in self.detached:
             line = self.detaching(row)
@@ -127,14 +127,14 @@ class Reasons:
         return f"was computed{self.at(row)} under {how}, so the tape does not know how it was made"
 
     def cut(self, row: int) -> str:
-        """Where what depends on the row stops being tracked, as a further sentence; "" where nothing does."""
+        """A further sentence on where a dependent of the row stops being tracked, or that nothing uses the row; else ""."""
         at = self.cut_at(row)
         if at >= 0:
             return f" What depends on it, {self.called(at)}, {self.broke(at)}."
         return " Nothing that was recorded uses it." if at == UNUSED else ""
 
     def cut_at(self, row: int) -> int:
-        """The first row that depends on this one and is not tracked; -1 for none, UNUSED where nothing depends on it."""
+        """The first row that depends on this one and is not tracked; -1 if there is none, UNUSED if nothing depends on it."""
         r, reached = self.r, {row}
         for at in range(row + 1, r.count):
             if self.detached.get(at) in reached:
@@ -146,7 +146,7 @@ class Reasons:
         return UNUSED if len(reached) == 1 else -1
 
     def detaching(self, row: int) -> str:
-        """Where the row was detached, as far as the code tells: "line 3 of In [2]"; detach() is no op, so no instruction is known."""
+        """Where the row was detached, such as "line 3 of In [2]", from the source code: detach() is not recorded as an op."""
         place = self.detached_at(row)
         if place is None:
             return ""
@@ -154,7 +154,7 @@ class Reasons:
         return f"line {line} of {source.cell_of(file) or os.path.basename(file)}"
 
     def detached_at(self, row: int) -> tuple[CodeType, int] | None:
-        """The code and the line of it that detached the row; None where none, or more than one, comes into question."""
+        """The code and the line that detached the row; None if there are no candidates or several."""
         own = self.r.code[row]
         if own is not None:  # an op that was recorded
             return own, line_of(own, self.r.lasti[row])
@@ -164,7 +164,7 @@ class Reasons:
         mine = [place for place in found if name and place[2] == name] or found
         return (mine[0][0], mine[0][1]) if len({line for _, line, _ in mine}) == 1 else None
 
-    # -- it is tracked ----------------------------------------------------------------------------------------------------------
+    # -- tracked tensors --------------------------------------------------------------------------------------------------------
 
     def no_leaf(self, row: int) -> str:
         r = self.r
@@ -185,7 +185,7 @@ class Reasons:
         return f"{start}. Backward has not run yet; and of such a tensor it keeps .grad only after retain_grad(). Stepping shows it anyway."
 
     def rebound(self, row: int) -> int:
-        """The leaf whose name the op's result took, as in `w = w - lr * w.grad`; -1 when it is no such result."""
+        """The leaf whose name was rebound to the op's result, as in `w = w - lr * w.grad`; -1 if there is none."""
         r, name = self.r, self.r.names.get(row, "")
         code = r.code[row]
         if not name.isidentifier() or code is None or name not in self.sources.targets(code, r.lasti[row]):
@@ -197,7 +197,7 @@ class Reasons:
         return leaves[0] if leaves else -1
 
     def forgotten(self, row: int) -> str:
-        """By which line, as far as the code tells, as the end of a sentence."""
+        """The line that set the gradient to None, if the source code shows it, as the end of a sentence."""
         codes = {code for code in self.r.code if code is not None}
         found = [place for code in codes for place in _forgetting(code)]
         if not found:
@@ -213,7 +213,7 @@ class Reasons:
         return self.r.called(row)
 
     def at(self, row: int) -> str:
-        """Such as " at line 3 of In [2]"; "" where it is not known."""
+        """The position of a row as text, such as " at line 3 of In [2]"; "" if it is not known."""
         code = self.r.code[row]
         if code is None:
             return ""
@@ -231,7 +231,7 @@ def _floating(dtype: Any) -> bool:
 def _tree(file: str, text: str) -> ast.Module | None:
     try:
         return ast.parse(text)
-    except (SyntaxError, ValueError):  # a cell with IPython's own syntax in it
+    except (SyntaxError, ValueError):  # a cell with IPython syntax
         return None
 
 
@@ -244,7 +244,7 @@ _OFF = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled\(False\))")
 
 
 def _no_grad_around(code: CodeType, line: int) -> tuple[str, int] | None:
-    """What turned recording off around a line, and where it stands: the innermost `with` or the function's decorator."""
+    """The innermost `with` or decorator that turned grad mode off around a line, and its line; None if there is none."""
     found = []
     for node in _nodes(code.co_filename):
         if isinstance(node, ast.With) and node.lineno <= line <= (node.end_lineno or node.lineno):
@@ -261,7 +261,7 @@ def _no_grad_around(code: CodeType, line: int) -> tuple[str, int] | None:
 
 
 def _detached(recording: Recording) -> dict[int, int]:
-    """Tensors from outside that are the very array of a tracked one: detach() and .data make such. Row -> the row it was detached from."""
+    """Map each input row that is the array of a tracked row, as detach() and .data make, to that row."""
     arrays: dict[int, int] = {}
     found = {}
     for row in range(recording.count):
@@ -281,8 +281,8 @@ def _lines(code: CodeType) -> range:
 
 
 def _detaches(code: CodeType) -> list[tuple[int, str]]:
-    """The lines of the code that detach a tensor, and the name that its value is assigned to there, or ""."""
-    lines, found = {line for _, _, line in code.co_lines()}, {}  # not those of functions inside it
+    """The lines of the code that detach a tensor, each with the name that the result is assigned to, or ""."""
+    lines, found = {line for _, _, line in code.co_lines()}, {}  # without the lines of nested functions
     for node in _nodes(code.co_filename):
         if isinstance(node, ast.Attribute) and node.attr in ("detach", "detach_", "data") and node.lineno in lines:
             found.setdefault(node.lineno, "")

@@ -1,4 +1,4 @@
-"""Shapes, numbers and tensors in words."""
+"""Shapes, numbers and tensors formatted as text."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy
 
 from ..protocol import Summary
 
-FEW = 6  # so many elements are shown as numbers
+FEW = 6  # elements at most for their values to be listed
 
 
 def shape_text(shape: Any) -> str:
-    """4×3, or "scalar"."""
+    """Format a shape: "4×3", or "scalar" for ()."""
     return "×".join(map(str, shape)) if len(shape) else "scalar"
 
 
 def number_text(x: Any) -> str:
-    """Four significant digits, as a reader wants them."""
+    """Format a number with four significant digits; "–" for None."""
     if x is None:
         return "–"
     if isinstance(x, (bool, str)):
@@ -27,7 +27,7 @@ def number_text(x: Any) -> str:
 
 
 def bytes_text(n: int) -> str:
-    """1.5 kB: decimal units."""
+    """Format bytes in decimal units: "1.5 kB"."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(n) < 1000 or unit == "GB":
             return f"{n:.0f} {unit}" if unit == "B" else f"{n:.3g} {unit}"
@@ -36,17 +36,17 @@ def bytes_text(n: int) -> str:
 
 
 def count_text(n: int, noun: str) -> str:
-    """1 element, 1,000 elements."""
+    """Format a count with its noun: "1 element", "1,000 elements"."""
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def ordinal(n: int) -> str:
-    """2nd, 11th, 32nd."""
+    """Format an ordinal: "2nd", "11th", "32nd"."""
     return f"{n}{'th' if n % 100 in (11, 12, 13) else {1: 'st', 2: 'nd', 3: 'rd'}.get(n % 10, 'th')}"
 
 
 def plain_values(data: numpy.ndarray) -> list:
-    """The elements as JSON can carry them: what is not finite becomes text."""
+    """The elements as JSON values; complex values and floats that are not finite become text."""
 
     def one(x: Any) -> Any:
         if isinstance(x, complex):
@@ -57,7 +57,7 @@ def plain_values(data: numpy.ndarray) -> list:
 
 
 def sentence(s: Summary) -> str:
-    """The tensor in one line."""
+    """Summarize the tensor in one line."""
     parts = [f"{s.dtype} {shape_text(s.shape)}"]
     if s.values is not None and s.size:
         parts.append(f"value{'s' if s.size > 1 else ''} {', '.join(number_text(v) for v in s.values)}")

@@ -1,4 +1,4 @@
-"""Ids as the tokens that they stand for, and attention weights, which have tokens along both axes."""
+"""Token ids shown as text through a vocabulary, and the detection of attention weights."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy
 from ..protocol import Tokens
 from .numbers import computable, host
 
-MOST = 512  # tokens that are told at a time
-LABELS = 128  # along an axis
-LONG = 24  # characters of one token at most
+MOST = 512  # tokens per answer at most
+LABELS = 128  # labels along an axis at most
+LONG = 24  # characters per token at most
 
 
 class Vocabulary:
-    """What the ids mean. From a list of tokens, a mapping either way round, or a tokenizer with `get_vocab()`."""
+    """A mapping from ids to tokens, made from a list of tokens, a dict in either direction, or a tokenizer with `get_vocab()`."""
 
     def __init__(self, source: Any) -> None:
         if isinstance(source, Vocabulary):
@@ -44,7 +44,7 @@ class Vocabulary:
         self.texts = found
 
     def text(self, number: int) -> str:
-        """The token of an id; "" when there is none."""
+        """The token of an id, cut to 24 characters; "" if there is none."""
         found = self.texts.get(number, "")
         return found if len(found) <= LONG else found[: LONG - 1] + "…"
 
@@ -52,18 +52,18 @@ class Vocabulary:
         return len(self.texts)
 
 
-current: Vocabulary | None = None  # what wb.tokens was told last
+current: Vocabulary | None = None  # set by wb.tokens
 
 
 def use(source: Any) -> Vocabulary | None:
-    """From now on ids are shown as these tokens; None: as numbers again."""
+    """Set the vocabulary with which ids are shown; None shows plain ids again."""
     global current
     current = None if source is None else Vocabulary(source)
     return current
 
 
 def tokens(array: Any, vocabulary: Vocabulary | None) -> Tokens | None:
-    """The tokens of a 1-D or 2-D tensor of ids, the first of them; None for any other tensor, or without a vocabulary."""
+    """The tokens of the first elements of a 1-D or 2-D integer tensor; None for any other tensor or without a vocabulary."""
     if vocabulary is None or array.ndim not in (1, 2) or array.dtype.kind not in "iu" or not array.size:
         return None
     rows = 1 if array.ndim == 1 else array.shape[0]
@@ -75,7 +75,7 @@ def tokens(array: Any, vocabulary: Vocabulary | None) -> Tokens | None:
 
 
 def is_attention(array: Any) -> bool:
-    """Whether the last two axes are square, nothing is negative, and every row sums to 1."""
+    """Whether the last two axes are square, no element is negative, and every row sums to 1."""
     shape = array.shape
     if len(shape) < 2 or shape[-1] != shape[-2] or shape[-1] < 2 or array.dtype.kind in "biuc" or not array.size or array.size > 1 << 24:
         return False

@@ -1,1 +1,1 @@
-"""How a model fares: its parameters and gradients, its activations, the samples of its batch."""
+"""Health checks of a model: its parameters and gradients, its activations, and per-sample gradients."""

@@ -1,4 +1,4 @@
-"""The health of activations: units that are zero for every sample of the batch, and outputs where the slope has all but gone."""
+"""The health of activations: dead units, which are zero for every sample, and saturated outputs, where the slope is nearly zero."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..inspector.numbers import real
 from ..protocol import ActivationRow
 from ..recording import Recording
 
-ROOM = 512 << 20  # bytes of results that are looked at, those of the last calls
-# op -> where its slope is nearly zero, in words; TensorBoard's and torchlens's limits for tanh and sigmoid
+ROOM = 512 << 20  # bytes of results examined, the last calls first
+# op -> the region where its slope is nearly zero; the limits for tanh and sigmoid are those of TensorBoard and torchlens
 LIMITS = {
     "tanh": "|y| > 0.97",
     "softsign": "|y| > 0.97",
@@ -22,19 +22,19 @@ LIMITS = {
     "hardtanh": "at its least or its largest value",
     "relu6": "y = 6",
 }
-TRAINING = 4  # passes that are one
-DYING = ("relu", "relu6", "threshold")  # zero over a whole half-line: a unit can be stuck there
-# A healthy unit is 0 for about half of the samples: of fewer than so many, one that is 0 for all says nothing.
+TRAINING = 4  # backward passes from which a recording counts as training
+DYING = ("relu", "relu6", "threshold")  # constant over a half-line, where a unit can be stuck
+# A healthy unit is 0 for about half of the samples: with fewer samples than this, one that is 0 for all proves nothing.
 SAMPLES = 32
-FEW = 0.25  # share of a layer's units that are 0 for every sample, from which it is flagged
+FEW = 0.25  # share of dead units from which a layer is flagged
 
 
 @dataclass
 class _Found:
     node: int
     units: int
-    alive: Any  # bool (units,): not zero for some sample of some call
-    samples: int = 0  # of each unit
+    alive: Any  # bool (units,): nonzero for some sample of some call
+    samples: int = 0  # per unit
     calls: int = 0
     size: int = 0
     zero: int = 0
@@ -42,10 +42,10 @@ class _Found:
 
 
 def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
-    """One row for each activation function of each module, all its calls together, in order; and how many calls were left out.
+    """One row per activation function of each module, with all its calls combined; and the number of calls left out.
 
-    Of a training only the second half counts: what units are now, not what they were at first. Calls whose values are not there any more
-    are no part of it, nor are the first ones where all together take too long to look at.
+    In a recorded training run only the second half counts, to describe the units' present state. Calls whose values are gone are
+    skipped, and so are the earliest calls if the results exceed `ROOM` bytes.
     """
     r = recording
     since = _trained(r)
@@ -74,7 +74,7 @@ def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
 
 
 def _trained(r: Recording) -> int:
-    """The first row of the second half of a training."""
+    """The first row of the second half of a training run; 0 if the recording has fewer than `TRAINING` passes."""
     passes = r.witness.passes
     return passes[len(passes) // 2 - 1].rows if len(passes) >= TRAINING else 0
 
@@ -94,7 +94,7 @@ def _row(module: str, op: str, one: _Found) -> ActivationRow:
 
 
 def saturated(op: str, y: Any, attrs: dict) -> Any:
-    """Where the slope is nearly zero, as LIMITS says; bool, of the shape of `y`."""
+    """A bool mask of the shape of `y`: where the slope is nearly zero according to LIMITS."""
     if op in ("tanh", "softsign"):
         return abs(y) > 0.97
     if op == "sigmoid":
@@ -109,9 +109,9 @@ def saturated(op: str, y: Any, attrs: dict) -> Any:
 
 
 def unit_axis(recording: Recording, row: int) -> int | None:
-    """The axis along which units lie: channels after a convolution, else features, the last one. None: a vector of one sample's units.
+    """The axis of the units: channels after a convolution, else the last one; None for a vector of one sample's units.
 
-    What made the input tells; where nothing does, axis 1 of a batch of images and the last one of everything else.
+    It follows from the ops that made the input; without such an op, it is axis 1 for four or more dimensions, else the last axis.
     """
     ndim, at = len(recording.shape[row]), row
     if ndim < 2:

@@ -1,4 +1,4 @@
-"""How large the gradient of each parameter is, in depth order, and what is wrong with it."""
+"""The gradient magnitude of each parameter in depth order, with a flag for vanishing, exploding or bad gradients."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from typing import Any
 from .. import inspector
 from ..inspector.numbers import max_magnitude, mean_magnitude
 
-# Where torchlens, too, begins to speak of vanishing and of exploding gradients.
+# the same thresholds as torchlens
 VANISHING = 1e-7
 EXPLODING = 1e4
 
 
 @dataclass(frozen=True)
 class GradientRow:
-    """One parameter's gradient. A number is NaN where there is none: no gradient, or no finite element in it."""
+    """Statistics of one parameter's gradient; NaN if there is no gradient or it has no finite element."""
 
     name: str
     shape: tuple[int, ...]
     mean: float  # of |grad|, over the finite elements
     max: float  # of |grad|, over the finite elements
-    norm: float  # L2; NaN when NaN or Inf are in it
+    norm: float  # L2; NaN if the gradient has NaN or Inf
     nan: int
     inf: int
-    ratio: float  # |Δw| / |w| of the update that followed; NaN when it is not known
+    ratio: float  # |Δw| / |w| of the update that followed; NaN if unknown
     flag: str  # "", "no gradient", "NaN", "Inf", "all zero", "vanishing" or "exploding"
 
 
 def row(name: str, shape: tuple[int, ...], grad: Any | None) -> GradientRow:
-    """The gradient array of one parameter in numbers; None: it has none."""
+    """Statistics of one parameter's gradient array; `grad` is None if it has no gradient."""
     if grad is None:
         return judged(name, shape, math.nan, math.nan, math.nan, 0, 0, False)
     s = inspector.summary(grad)
@@ -41,7 +41,7 @@ def row(name: str, shape: tuple[int, ...], grad: Any | None) -> GradientRow:
 def judged(
     name: str, shape: tuple, mean: float, largest: float, norm: float, nan: int, inf: int, there: bool = True, ratio: float = math.nan
 ) -> GradientRow:
-    """The row of these numbers, with its flag. Small and large are judged by the largest element: a sparse gradient has a small mean."""
+    """Return the row with its flag. Vanishing and exploding depend on the largest element, since a sparse gradient has a small mean."""
     if not there:
         flag = "no gradient"
     elif nan or inf:
@@ -54,7 +54,7 @@ def judged(
 
 
 def of_model(model: Any) -> list[GradientRow]:
-    """The gradients that the parameters of a module have now, in the order in which the module names them."""
+    """The current gradients of a module's parameters, in the order of `named_parameters()`."""
     found = []
     for name, p in model.named_parameters():
         grad = p.grad
@@ -63,7 +63,7 @@ def of_model(model: Any) -> list[GradientRow]:
 
 
 def table(rows: list[GradientRow]) -> str:
-    """The rows as a table of plain text."""
+    """Format the rows as a plain-text table."""
     width = max((len(r.name) for r in rows), default=0)
     lines = [f"{'':<{width}}  mean |grad|   max |grad|  |Δw|/|w|"]
     for r in rows:

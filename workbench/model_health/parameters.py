@@ -1,4 +1,4 @@
-"""Every parameter of a model: its gradient, flags for what is wrong with it, and how far the next update will move it."""
+"""The table of a model's parameters: gradient statistics, warning flags, and the relative size of the next update."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ..recording import Recording
 from ..training.history import knowing
 from . import gradient_flow
 
-LARGEST = 20_000_000  # elements of a parameter whose next update is tried out on a copy
+LARGEST = 20_000_000  # elements; the next update of a larger parameter is not tried on a copy
 
-Gradient = Callable[[int], tuple[Any, str]]  # a row's gradient; or None, and why there is none
+Gradient = Callable[[int], tuple[Any, str]]  # row -> its gradient and "", or None and the reason why there is none
 
 
 def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimizer]) -> list[ParameterRow]:
-    """Parameters and other leaves in the order in which the forward pass uses them, then those of its models that it does not use."""
+    """Parameters and other leaves in the order of their use in the forward pass, then the models' unused parameters."""
     found = []
     for row in range(recording.count):
         if recording.kind[row] in ("parameter", "leaf"):
             array, missing = gradient(row)
             tensor, now = recording.tensor(row), row
             if tensor is None and (later := inspector.written_over(recording, row)) >= 0:
-                tensor, now = recording.tensor(later), later  # the code wrote into it after it was used
+                tensor, now = recording.tensor(later), later  # it was written in place after its use
             name = recording.names.get(row) or recording.called(now)
             found.append(described(row, name, tensor, recording.shape[row], array, missing, optimizers))
     for name, tensor in unused(recording):
@@ -45,7 +45,7 @@ def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimi
 
 
 def unused(recording: Recording) -> Iterator[tuple[str, Tensor]]:
-    """Parameters of the models that ran, which no recorded op used."""
+    """Yield the parameters of the models that ran which no recorded op used."""
     foreign = recording.foreign
     if foreign is not None:
         yield from foreign.unused()
@@ -63,7 +63,7 @@ def unused(recording: Recording) -> Iterator[tuple[str, Tensor]]:
 def described(
     row: int, name: str, tensor: Tensor | None, shape: tuple[int, ...], grad: Any, missing: str, optimizers: list[Optimizer]
 ) -> ParameterRow:
-    """One parameter in numbers; `grad` is an array, or None with the reason in `missing`."""
+    """The table row of one parameter; `grad` is an array, or None with the reason in `missing`."""
     found = gradient_flow.row(name, tuple(shape), grad)
     weight = None if tensor is None else inspector.summary(tensor.array).norm
     ratio, told = ratio_of(tensor, grad, weight, optimizers)
@@ -73,10 +73,10 @@ def described(
 
 
 def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers: list[Optimizer]) -> tuple[float | None, str]:
-    """|update| / |weight| in L2 norms and where the number comes from; or None, and why it is not known.
+    """|update| / |weight| in L2 norms and the source of the value; or None and the reason why it is unknown.
 
-    As wb.history measured it at the last step; else of the update that the optimizer's next step would make with this gradient: its own
-    rule, run on copies. About 1e-3 is healthy (Stanford's CS231n, "Ratio of weights:updates").
+    It is the last ratio that wb.history measured, else that of the optimizer's next step with this gradient, computed by its own rule
+    on copies. About 1e-3 is healthy (Stanford's CS231n, "Ratio of weights:updates").
     """
     if tensor is None:
         return None, "The parameter is gone."
@@ -103,7 +103,10 @@ def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers:
 
 
 def update(optimizer: Optimizer, group: dict, parameter: Tensor, grad: Any) -> Any:
-    """What `optimizer.step()` would add to the parameter now; nothing is changed. Not while the user's code runs: scratch is shared."""
+    """The update that `optimizer.step()` would add to the parameter now, without changing anything.
+
+    Do not call while user code runs: the optimizer's scratch arrays are shared.
+    """
     before = parameter.array
     after, state = before.copy(), deepcopy(dict(optimizer.state.get(parameter, {})))
     rule = optimizer._update_complex if before.dtype.kind == "c" else optimizer._update
@@ -112,7 +115,7 @@ def update(optimizer: Optimizer, group: dict, parameter: Tensor, grad: Any) -> A
 
 
 def totals(rows: list[ParameterRow]) -> list[Fact]:
-    """The model in a few numbers."""
+    """Summary facts of the model: number of parameters, gradient norm and flags."""
     count = sum(math.prod(row.shape) for row in rows)
     facts = [Fact("parameters", f"{count:,} in {inspector.count_text(len(rows), 'tensor')}")]
     norms = [row.grad_norm for row in rows if row.grad_norm is not None]

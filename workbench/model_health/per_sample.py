@@ -1,8 +1,8 @@
-"""A parameter's gradient taken apart by the samples of the batch, from what the backward pass handed to the ops that use it.
+"""Per-sample gradients of a parameter, from the gradients that reached the ops that use it in the backward pass.
 
-An op's derivative is linear in the gradient that arrives: with all samples but one set to zero it gives that sample's share, and the
-shares sum to the gradient. Where samples meet after the parameter was used, as in batch normalisation, the share of a sample is what
-came back through its own outputs.
+An op's derivative is linear in the upstream gradient: with all samples but one set to zero it gives that sample's share, and the
+shares sum to the gradient. If samples interact after the parameter was used, as in batch normalisation, a sample's share is the
+gradient that came back through its own outputs.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from ..stepper import Stepper
 
 SAMPLES = 1024  # at most
 PATIENCE = 5.0  # seconds
-ROOM = 256 << 20  # bytes of gradients at a time
-LARGEST = 10  # samples that are listed
+ROOM = 256 << 20  # bytes of gradients kept at a time
+LARGEST = 10  # samples listed
 CHAIN = 4  # ops between the parameter and the op that sees the batch, such as a transpose
 
-Share = Callable[[int], Any]  # a sample's number -> its share of the gradient
+Share = Callable[[int], Any]  # index of a sample -> its share of the gradient
 
 
 class Apart(Exception):
-    """The gradient cannot be taken apart; the text says why."""
+    """Raised if the gradient cannot be split by samples; the message says why."""
 
 
 def per_sample(recording: Recording, stepper: Stepper | None, row: int, re: int | None = None) -> SampleGradients:
-    """Norms of the shares of all samples, and their angles to the sum. Not while the user's code runs: it computes rules of the engine."""
+    """Norms of all samples' shares and their cosines with the sum. Do not call while user code runs: it runs the engine's rules."""
     name = recording.called(row)
     try:
         if stepper is None:
@@ -52,7 +52,7 @@ def per_sample(recording: Recording, stepper: Stepper | None, row: int, re: int 
 
 
 def _shares(recording: Recording, stepper: Stepper, row: int) -> tuple[list[Share], int, str]:
-    """For each op that uses the parameter a function that gives a sample's share; how many samples; and how, in a sentence."""
+    """For each op that uses the parameter, a function that returns a sample's share; the number of samples; and the method in words."""
     if recording.kind[row] not in ("parameter", "leaf"):
         raise Apart("Only the gradients of parameters and other leaves are sums over samples.")
     users = [t for s, t in zip(recording.source, recording.target, strict=False) if s == row]
@@ -62,7 +62,7 @@ def _shares(recording: Recording, stepper: Stepper, row: int) -> tuple[list[Shar
     found, counts, exact = [], set(), True
     for user in dict.fromkeys(users):
         if user not in stepper.plan:
-            continue  # its result is not part of the loss
+            continue  # the loss does not depend on it
         share, count, outer = _through(recording, steps, row, user)
         found.append(share)
         counts.add(count)
@@ -85,7 +85,10 @@ def _shares(recording: Recording, stepper: Stepper, row: int) -> tuple[list[Shar
 
 
 def _through(recording: Recording, steps: dict, row: int, user: int) -> tuple[Share, int, bool]:
-    """The share of one op that uses the row; through ops that only turn the parameter about, such as a transpose, to the one behind."""
+    """The share function of one op that uses the row, its number of samples, and whether it is an outer product.
+
+    Ops that only rearrange the parameter, such as a transpose, are skipped to the op behind them.
+    """
     chain: list[Any] = []
     at, source = user, row
     while _turns_about(recording, at, source) and len(chain) < CHAIN:
@@ -121,14 +124,14 @@ def _through(recording: Recording, steps: dict, row: int, user: int) -> tuple[Sh
 
 
 def _turns_about(recording: Recording, at: int, source: int) -> bool:
-    """Whether the op's only tensor is the row, and its result has as many elements: a transpose, a cast, a sign."""
+    """Whether the row is the op's only tensor and its result has as many elements: a transpose, a cast, a negation."""
     inputs = [s for s, _ in recording.inputs(at) if recording.kind[s] != "constant"]
     size = lambda row: int(numpy.prod(recording.shape[row], dtype=numpy.int64))  # noqa: E731
     return inputs == [source] and size(at) == size(source)
 
 
 def _outer(recording: Recording, node: Any, upstream: Any, at: int, slots: list[int]) -> Share | None:
-    """Of a linear layer: y = x Wᵀ + b gives W the sum over samples (and places) of g ⊗ x, and b that of g. None for another op."""
+    """Shares for y = x Wᵀ + b: W gets the sum of g ⊗ x over samples and positions, b the sum of g. None for any other op."""
     if node.op.name != "linear" or slots not in ([1], [2]):
         return None
     if slots == [2]:
@@ -154,7 +157,7 @@ def _by_rule(recording: Recording, node: Any, upstream: Any, at: int, slots: lis
 
 
 def _refilled(recording: Recording, node: Any, at: int) -> Any:
-    """A node that backward has freed, with what it saved put back from the recording."""
+    """A copy of a node freed by backward, with its saved tensors restored from the recording."""
     op = node.op
     inputs = {op.inputs[slot]: recording.value(s) for s, slot in recording.inputs(at) if slot < len(op.inputs)}
     inputs["out"] = recording.value(at)
@@ -166,7 +169,7 @@ def _refilled(recording: Recording, node: Any, at: int) -> Any:
 
 
 def _measured(shares: list[Share], count: int, nbytes: int) -> tuple[list[float], list[float | None], float | None]:
-    """Norms, cosines with the sum, and the norm of the sum; in two passes where the shares do not fit into memory together."""
+    """Norms, cosines with the sum, and the norm of the sum; the shares are computed twice if they do not fit into memory together."""
     keep = nbytes * count <= ROOM
     kept: list[Any] = []
     total: Any = None

@@ -31,7 +31,7 @@ class Measured:
 
 
 def measured(array: Any) -> Measured:
-    """Measure an array: statistics and histogram. From 1,000,000 elements on, the histogram is of an evenly spaced sample."""
+    """Measure an array: statistics and histogram. Above 1,000,000 elements, the histogram is of an evenly spaced sample."""
     s, h = inspector.summary(array), inspector.histogram(array)
     found = [getattr(s, name) for name in COLUMNS[:-2]]
     found += [mean_magnitude(array, s), max_magnitude(s)]
