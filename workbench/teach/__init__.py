@@ -1,1 +1,1 @@
-"""Teaching: narrated lessons, questions about live tensors, seeded bugs, and forward against reverse mode. Knows nothing of Jupyter."""
+"""Teaching, independent of Jupyter: narrated lessons, questions about live tensors, seeded bugs, and forward against reverse mode."""

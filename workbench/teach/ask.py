@@ -1,4 +1,4 @@
-"""What stands behind `wb.lesson`, `wb.quiz`, `wb.present`, `wb.follow`, `wb.modes` and `wb.sabotage`."""
+"""The implementation of `wb.lesson`, `wb.quiz`, `wb.present`, `wb.follow`, `wb.modes` and `wb.sabotage`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HERE = str(Path(__file__).parents[1])
 
 
 def names_of_caller() -> dict[str, Any]:
-    """The variables where the workbench was called."""
+    """The variables of the code that called the workbench."""
     frame: Any = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
@@ -39,7 +39,7 @@ def names_of_caller() -> dict[str, Any]:
 
 
 def _card(text: str) -> str:
-    """A text as a picture, where there is no graph."""
+    """A text as an SVG picture, for pages without a graph."""
     lines = [part for line in text.splitlines() for part in textwrap.wrap(line, 88) or [""]]
     spans = "".join(f'<tspan x="12" dy="20">{html.escape(line)}</tspan>' for line in lines)
     height = 20 * len(lines) + 20
@@ -52,18 +52,18 @@ class LessonSession(ShownSession):
     """A session that opens on its lesson, and prints the page in a terminal."""
 
     def turn(self, to: int) -> str:
-        """Another page; its text."""
+        """Turn to another page and return its text."""
         with self.lock:
             self.lesson.turn(to)
             self.lesson.tell()
             return self.lesson.text()
 
     def next(self) -> str:
-        """The next page."""
+        """Turn to the next page."""
         return self.turn(self.lesson.at + 1)
 
     def previous(self) -> str:
-        """The page before."""
+        """Turn to the previous page."""
         return self.turn(self.lesson.at - 1)
 
     def stills(self) -> dict[str, str]:
@@ -77,7 +77,7 @@ class LessonSession(ShownSession):
 
 
 def _session(about: Any, names: Mapping[str, Any]) -> LessonSession:
-    """A session on what a tensor was computed from, on a recording, or on nothing."""
+    """A session on the graph behind a tensor, on a recording, or on nothing."""
     if about is None:
         recording = Recording("Questions", keep=0)
         recent.forget(recording)
@@ -93,7 +93,7 @@ def _session(about: Any, names: Mapping[str, Any]) -> LessonSession:
 
 
 def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, title: str = "") -> LessonSession:
-    """A session with the pages of a lesson; `subject` is a loss, or what `with wb.record() as r` gives."""
+    """A session with the pages of a lesson; `subject` is a loss, or the `r` of `with wb.record() as r`."""
     names = names_of_caller()
     recorded = getattr(getattr(subject, "session", subject), "recording", subject)
     if not isinstance(recorded, (Recording, Tensor)):
@@ -117,7 +117,7 @@ def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, ti
 
 
 class AskedQuestion(Question):
-    """A question that shows itself: in a notebook as a view, with the graph that it is about."""
+    """A question that displays itself: in a notebook as a view, with the graph that it is about."""
 
     about: Any = None
 
@@ -127,7 +127,7 @@ class AskedQuestion(Question):
         if walk is None:
             about = self.about() if callable(self.about) and not isinstance(self.about, Tensor) else self.about
             session = _session(about, names_of_caller())
-        else:  # the pass that somebody else steps through
+        else:  # another view's pass
             session = LessonSession(walk.recording, walk.graph)
             session.stepper = walk.stepper
         session.lesson = Lesson(session, [self])
@@ -145,19 +145,19 @@ class AskedQuestion(Question):
 
 
 class Quiz:
-    """`wb.quiz(...)` asks; `wb.quiz.gradient(w)`, `.shape(x)` and `.next_node(walk)` make the question themselves."""
+    """`wb.quiz(...)` creates a question; `wb.quiz.gradient(w)`, `.shape(x)` and `.next_node(walk)` write the question themselves."""
 
     def __call__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
         points: float = 1.0, why: str = "", about: Any = None, at: Any = None, step: Any = None,
     ) -> AskedQuestion:  # fmt: skip
-        """A question: shown in a notebook, a page of a lesson, or answered with `.answer(...)`.
+        """Create a question: shown in a notebook, a page of a lesson, or answered with `.answer(...)`.
 
-        `answer` is what is right, or a function that gives it when an answer is judged: a tensor or numbers for kind "value" (within
-        `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its number for "choice", a name, an op or a tensor
-        for "node", accepted texts for "text". `why` is said with the right answer, `about` is the tensor whose graph is shown. In
-        a lesson `at` is the place in the graph and `step` where the pass goes ("start" takes gradients off the graph). The `id` is what
-        answers are kept and graded under. ValueError for a kind that there is not.
+        `answer` is the right answer, or a function that returns it when an answer is judged: a tensor or numbers for kind "value" (within
+        `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its index for "choice", a name, an op or a tensor for
+        "node", accepted texts for "text". `why` is shown with the right answer, `about` is the tensor whose graph is shown. In a lesson,
+        `at` is the place in the graph and `step` where the pass goes ("start" takes gradients off the graph). Answers are stored and graded
+        under the `id`. Raises ValueError for an unknown kind.
         """
         about = latest if about is None else about
         options: dict[str, Any] = {
@@ -176,7 +176,7 @@ class Quiz:
     def gradient(
         self, tensor: Tensor, loss: Tensor | None = None, *, id: str = "", tolerance: float = 1e-3, points: float = 1.0
     ) -> AskedQuestion:
-        """What is the gradient of `tensor`? With `loss` it is computed from the graph when needed; else it is `tensor.grad`."""
+        """Ask for the gradient of `tensor`. With `loss` it is computed from the graph when needed; else it is `tensor.grad`."""
         called = _called(tensor, "this tensor")
         if not tensor.requires_grad:
             raise ValueError(f"{called} has no gradient to ask for: it does not require grad")
@@ -189,19 +189,19 @@ class Quiz:
             points=points,
             parts=lambda: _parts(tensor, loss),
             ops=lambda: _ops(tensor, loss),
-            step="start",  # the graph would tell
+            step="start",  # the graph would give the answer away
         )
         question.about = latest if loss is None else loss
         return question
 
     def shape(self, tensor: Tensor, *, id: str = "", points: float = 1.0) -> AskedQuestion:
-        """What is the shape of `tensor`?"""
+        """Ask for the shape of `tensor`."""
         called = _called(tensor, "this tensor")
         question = AskedQuestion(f"What is the shape of `{called}`?", lambda: tensor, "shape", id=id or f"shape-{called}", points=points)
-        return question  # without a graph, which would tell the shape
+        return question  # without a graph, which would show the shape
 
     def next_node(self, walk: Any, *, id: str = "", points: float = 1.0) -> AskedQuestion:
-        """Which node does the backward pass come to next? `walk` is a loss, whose pass is at its start, or what `wb.step(loss)` gave."""
+        """Ask which node the backward pass reaches next. `walk` is a loss, with its pass at the start, or the result of `wb.step(loss)`."""
         if isinstance(walk, Tensor):
             if walk.node is None:
                 raise ValueError("This tensor has no backward pass: it does not require grad, and nothing it was computed from does")
@@ -226,21 +226,21 @@ class Quiz:
         return question
 
     def answer(self, id: str, answer: Any) -> str:
-        """Answer from code; the sentence that the view would say. KeyError for an id that no question has."""
+        """Answer from code; returns the sentence that the view would show. Raises KeyError for an unknown id."""
         return self._asked(id).answer(answer)
 
     def reveal(self, id: str) -> str:
-        """What is right; after at least one answer."""
+        """Return the right answer. Raises ValueError before the first answer."""
         return self._asked(id).reveal()
 
     def save(self, file: str | os.PathLike = "answers.json") -> None:
-        """Keep the answers in a JSON file from now on, each as it comes; those that the file has already are taken over."""
+        """Save the answers in a JSON file, now and after each answer; answers already in the file are loaded."""
         sheet.current.save(file)
         for question in sheet.current.questions.values():
             question.restore()
 
     def clear(self) -> None:
-        """Forget all questions and answers of this kernel; a file stays as it is."""
+        """Forget all questions and answers of this kernel; a file is kept."""
         sheet.current.clear()
 
     @staticmethod
@@ -263,7 +263,7 @@ def _gradient(tensor: Tensor, loss: Tensor | None) -> Any:
 
 
 def _parts(tensor: Tensor, loss: Tensor | None) -> list[Any]:
-    """What each use of the tensor adds to its gradient: the gradients along its outgoing edges."""
+    """The contributions of each use of the tensor to its gradient: the gradients along its outgoing edges."""
     if loss is None or loss.node is None or tensor.node is None:
         return []
     steps = reverse.start(loss, None, retain_graph=True, accumulate=False, in_place=False)
@@ -271,7 +271,7 @@ def _parts(tensor: Tensor, loss: Tensor | None) -> list[Any]:
 
 
 def _ops(tensor: Tensor, loss: Tensor | None) -> set[str]:
-    """The ops between the loss and the tensor; a product with itself is a square."""
+    """The ops between the loss and the tensor; a product with itself counts as a square."""
     if loss is None or loss.node is None or tensor.node is None:
         return set()
     order = tape.plan([loss.node])
@@ -284,12 +284,12 @@ def _ops(tensor: Tensor, loss: Tensor | None) -> set[str]:
 
 
 def present(what: Any, file: str | os.PathLike) -> None:
-    """Let a class follow: page and step of this view are written into `file`, which all can read."""
+    """Let a class follow: write this view's page and step into `file`, which everyone must be able to read."""
     _lesson_of(what).present(file)
 
 
 def follow(what: Any, file: str | os.PathLike) -> None:
-    """Go where the teacher's view goes whose `wb.present` writes `file`."""
+    """Follow the teacher's view, for which `wb.present` writes `file`."""
     _lesson_of(what).follow(file)
 
 
@@ -320,7 +320,7 @@ class ModesSession(ShownSession):
 def modes(f: Any, xs: Sequence[Tensor]) -> ModesSession:
     """A session on the Jacobian of `f` at `xs`, in both modes.
 
-    The graph has values and lines: `f` is recorded, unless somebody watches already.
+    The graph has values and lines: `f` is recorded, unless an observer is already active.
     """
     recorder = Recorder(getattr(f, "__name__", type(f).__name__))
 

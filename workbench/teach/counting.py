@@ -1,9 +1,9 @@
-"""Arrays that count the arithmetic done with them: what a rule costs is counted while it runs, not looked up in a table.
+"""Arrays that count the arithmetic done with them: the cost of a rule is counted while it runs, not looked up in a table.
 
-Rules, as in Golub and Van Loan, Matrix Computations (4th ed., section 1.1.15): each element of a product, a sum or a difference is one
+The rules follow Golub and Van Loan, Matrix Computations (4th ed., section 1.1.15): each element of a product, a sum or a difference is one
 operation; a matrix product of m×k and k×n is m·n·k multiplications and m·n·(k−1) additions; a sum of n numbers is n−1 additions. Anything
-else (a quotient, exp, a comparison, a choice) is one of the others for each element of its result. Reshaping, transposing and indexing are
-free. Bytes are those of the operands and the result of each of these operations, as without a cache.
+else (a quotient, exp, a comparison, a choice) counts under `others`, one for each element of its result. Reshaping, transposing and
+indexing are free. Bytes are those of the operands and the result of each of these operations, as without a cache.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TIMES = {"multiply", "square"}
 
 
 class Tally:
-    """What has been counted so far."""
+    """The operations counted so far."""
 
     def __init__(self) -> None:
         self.multiplications = self.additions = self.others = self.bytes = 0
@@ -31,7 +31,7 @@ class Tally:
 
 
 class Counted(numpy.ndarray):
-    """An array whose arithmetic, and that of all that is computed from it, is added to a tally."""
+    """An array whose arithmetic, and that of everything computed from it, is added to a tally."""
 
     tally: Tally | None
 
@@ -47,7 +47,7 @@ class Counted(numpy.ndarray):
         _count(tally, ufunc.__name__, method, [numpy.asarray(_plain(x)) for x in inputs], result)
         return _counted(result, tally)
 
-    def dot(self, other: Any, out: Any = None) -> Any:  # the method asks nobody
+    def dot(self, other: Any, out: Any = None) -> Any:  # the method bypasses __array_function__
         return numpy.dot(self, other) if out is None else numpy.dot(self, other, out)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -73,7 +73,7 @@ class Counted(numpy.ndarray):
 
 
 def counted(array: Any, tally: Tally) -> Counted:
-    """The same memory, counting."""
+    """A view of the array that counts."""
     found = numpy.asarray(array).view(Counted)
     found.tally = tally
     return found

@@ -1,4 +1,4 @@
-"""Points for answers in a file, computed anew from the live tensors: the cell that nbgrader runs."""
+"""Grade the answers in a file, computed anew from the live tensors: for the cell that nbgrader runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .judge import Unreadable
 
 @dataclass(frozen=True)
 class Mark:
-    """What one question brought."""
+    """The points for one question."""
 
     name: str
     points: float
@@ -22,7 +22,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Grade:
-    """Points by question. `points` as a cell's last expression is what nbgrader takes for partial credit."""
+    """Points by question. nbgrader takes `points`, as a cell's last expression, for partial credit."""
 
     marks: list[Mark]
 
@@ -35,7 +35,7 @@ class Grade:
         return sum(mark.of for mark in self.marks)
 
     def require(self) -> None:
-        """AssertionError, with a line for each question that is not right."""
+        """Raise AssertionError with a line for each question that is not right."""
         missing = [f"{mark.name}: {mark.points:g} of {mark.of:g}, {mark.sentence}" for mark in self.marks if mark.points < mark.of]
         assert not missing, "\n".join([f"{self.points:g} of {self.of:g} points", *missing])
 
@@ -46,11 +46,11 @@ class Grade:
 
 
 def grade(file: str | os.PathLike, *names: str) -> Grade:
-    """Grade the answers in a file; with ids, these alone, and an AssertionError where one is not right.
+    """Grade the answers in a file; with ids, only these, raising AssertionError if one is not right.
 
-    What the file says of itself is not believed: every answer is compared with the tensors as they are now. One that came after the right
-    one was shown, or that was edited in the file, brings nothing. FileNotFoundError without a file; ValueError for
-    one that is none, KeyError for an id that this notebook does not ask.
+    Results stored in the file are not trusted: every answer is compared with the current tensors. An answer given after the right one was
+    revealed, or edited in the file, scores nothing. Raises FileNotFoundError without a file, ValueError if it is not a file of answers,
+    KeyError for an id that this notebook does not ask.
     """
     path = Path(file)
     if not path.exists():

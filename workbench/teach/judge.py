@@ -1,4 +1,4 @@
-"""Whether an answer is right, and where it is not, what it looks like somebody forgot."""
+"""Judge whether an answer is right, and recognize common mistakes in a wrong one."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ _NAMES = {"nan": math.nan, "inf": math.inf}
 
 
 class Unreadable(ValueError):
-    """What was typed is no answer of this kind; the text says what is expected."""
+    """The typed text is not an answer of this kind; the message says what is expected."""
 
 
 def literal(text: str) -> Any:
-    """Numbers, nan and inf too, lists and tuples as Python writes them, with + - * / between numbers. Nothing is ever run. Unreadable for
-    anything else.
+    """Parse Python literals: numbers, nan and inf, lists and tuples, with + - * / between numbers. No code is ever run.
+
+    Raises Unreadable for anything else.
     """
     text = text.strip().replace("−", "-")
     if len(text) > LONGEST:
@@ -43,7 +44,7 @@ def literal(text: str) -> Any:
 
 
 def _worked_out(tree: ast.expr) -> Any:
-    """What a literal says. ValueError where a name, a call or anything else that would have to be run stands in it."""
+    """Evaluate a literal. Raises ValueError for a name, a call or anything else that would have to be run."""
     if isinstance(tree, (ast.List, ast.Tuple)):
         made = [_worked_out(one) for one in tree.elts]
         return made if isinstance(tree, ast.List) else tuple(made)
@@ -60,7 +61,7 @@ def _worked_out(tree: ast.expr) -> Any:
 
 
 def numbers(text: str) -> numpy.ndarray:
-    """What was typed as an array of float64. Unreadable when it is none."""
+    """Parse a typed text as an array of float64. Raises Unreadable if it is not one."""
     try:
         array = numpy.asarray(literal(text), dtype=numpy.float64)
     except (ValueError, TypeError, OverflowError) as error:
@@ -71,7 +72,7 @@ def numbers(text: str) -> numpy.ndarray:
 
 
 def shape(text: str) -> tuple[int, ...]:
-    """A shape as it was typed: (2, 3), [2, 3], 2×3, or 5 for (5,). Unreadable when it is none."""
+    """Parse a typed shape: (2, 3), [2, 3], 2×3, or 5 for (5,). Raises Unreadable if it is not one."""
     plain = text.strip().replace("×", ",").replace("x", ",").replace("*", ",")
     try:
         found = () if plain.lower() in ("scalar", "") else literal(plain)
@@ -84,7 +85,7 @@ def shape(text: str) -> tuple[int, ...]:
 
 
 def array_of(x: Any) -> numpy.ndarray:
-    """What an author's answer is, as an array. TypeError when it is none."""
+    """An author's answer as an array. Raises TypeError if it is not one."""
     if isinstance(x, Tensor):
         x = x.array
     found = numpy.asarray(inspector.host(x) if hasattr(x, "__array__") else x)
@@ -94,7 +95,7 @@ def array_of(x: Any) -> numpy.ndarray:
 
 
 def shown(x: numpy.ndarray) -> str:
-    """Numbers to be read: at most 64 of them."""
+    """Format values for reading: at most 64 of them."""
     if x.size > 64:
         return f"an array of shape {x.shape}"
     if x.ndim == 0:
@@ -103,7 +104,7 @@ def shown(x: numpy.ndarray) -> str:
 
 
 def close(a: numpy.ndarray, b: numpy.ndarray, tolerance: float) -> bool:
-    """Equal shapes, and no element further apart than `tolerance` times the largest magnitude of `b`; NaN is NaN."""
+    """Equal shapes, and no element further apart than `tolerance` times the largest magnitude of `b`; NaN equals NaN."""
     if a.shape != b.shape:
         return False
     finite = b[numpy.isfinite(b)]
@@ -113,14 +114,14 @@ def close(a: numpy.ndarray, b: numpy.ndarray, tolerance: float) -> bool:
 
 @dataclass(frozen=True)
 class About:
-    """What is known of the value that is asked for; each is computed only when a wrong answer has to be told from others."""
+    """Facts about the expected value, computed only when a wrong answer has to be explained."""
 
-    parts: Callable[[], Sequence[numpy.ndarray]] = tuple  # of a gradient: what each path adds to it
+    parts: Callable[[], Sequence[numpy.ndarray]] = tuple  # for a gradient, the contribution of each path
     ops: Callable[[], Collection[str]] = tuple  # the ops between it and the loss
 
 
 def value(text: str, expected: numpy.ndarray, tolerance: float, about: About) -> tuple[bool, str]:
-    """Right or not, and a sentence: what the answer itself shows, and nothing that is only likely."""
+    """Whether the answer is right, and a sentence that states only what the answer itself shows, never a guess."""
     given = numbers(text)
     if given.size == expected.size == 1:
         given = given.reshape(expected.shape)
@@ -173,7 +174,7 @@ _SQUARES, _MEANS = {"square", "pow", "mse_loss"}, {"mean", "mse_loss", "cross_en
 
 
 def _other_size(ratio: float, alone: bool, tolerance: float, about: About) -> str | None:
-    """Of an answer that is the right one divided by `ratio`. `alone`: it is one number, and a factor would give the right one away."""
+    """Describe an answer that is the right one divided by `ratio`. `alone`: it is a scalar, and a factor would give the right one away."""
     if alone and abs(abs(ratio) - 1) <= 20 * tolerance:
         return "The sign is not right." if ratio < 0 else None  # nearly
     if ratio < 0:
@@ -192,7 +193,7 @@ def _other_size(ratio: float, alone: bool, tolerance: float, about: About) -> st
 
 
 def dims(text: str, expected: tuple[int, ...]) -> tuple[bool, str]:
-    """Whether a shape is right."""
+    """Whether a shape is right, and a sentence."""
     given = shape(text)
     if given == expected:
         return True, "Right."
@@ -210,7 +211,7 @@ def dims(text: str, expected: tuple[int, ...]) -> tuple[bool, str]:
 
 
 def words(text: str, accepted: Sequence[str]) -> bool:
-    """Whether a text is among the accepted ones, but for case and spaces."""
+    """Whether a text is among the accepted ones, ignoring case and extra whitespace."""
 
     def bare(one: str) -> str:
         return " ".join(one.casefold().split())

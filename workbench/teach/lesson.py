@@ -1,4 +1,4 @@
-"""A lesson: pages of text, each at a place in the graph and in the backward pass, with questions among them; and a class that follows."""
+"""A lesson: pages of text and questions, each at a place in the graph and the backward pass, and views of a class that follow."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ Depth = Literal["", "symbols", "shapes", "numbers"]
 OVERLAYS = ("", "gradient", "bytes", "saved", "time", "activation", "mean gradient", "ratio", "bad", "slope", "none")
 FORMAT = "gradient-workbench place"
 STAYS = "A cell runs, so the pass stays where it is. When the cell has ended, turn back to this page."
-SECONDS = 1.0  # between two looks at a teacher's file
+SECONDS = 1.0  # between two checks of a teacher's file
 
 
 class Say:
-    """A page: text, and where. `step` moves the pass: to the step at `at` (the default), "start", "end", a number, or None: not at all."""
+    """A page: text and its place. `step` moves the pass: to the step at `at` (the default), "start", "end", a number, or None: not at all.
+    """
 
     def __init__(
         self, text: str, at: Any = None, *, step: Any = "there", depth: Depth = "", overlay: str = "", rule: bool | None = None
@@ -43,20 +44,20 @@ class Say:
 
 
 class Lesson:
-    """The pages of a session, and which one is shown. Every view that has not been set free goes with it."""
+    """The pages of a session, and which one is shown. Every view follows it unless it has been set free."""
 
     def __init__(self, session: Session, pages: Sequence[Say | Question], title: str = "") -> None:
         self._session, self.title = ref(session), title
         self.pages = list(pages)
         self.at = 0
-        self.free: set[int] = set()  # identities of views that go their own way
+        self.free: set[int] = set()  # ids of views that do not follow
         self.role: Literal["", "presents", "follows"] = ""
         self.trouble = ""
         self._file: Path | None = None
         self.rows = [self._row(page) for page in self.pages]
         for page in self.pages:
             if isinstance(page, Question):
-                if page.kind == "node":  # it is graded later, when no view may be open any more
+                if page.kind == "node":  # it is graded later, when all views may be closed
                     page.where = lambda: (session.recording, session.stepper)
                 page.restore()
 
@@ -79,7 +80,7 @@ class Lesson:
     # -- turning --------------------------------------------------------------------------------------------------------------
 
     def turn(self, to: int) -> None:
-        """Show another page, and bring the pass to where it belongs. While a cell runs the pass stays."""
+        """Show another page, and move the pass to its place. While a cell runs, the pass does not move."""
         if not self.pages:
             raise protocol.Refused("There is no lesson here, only somebody to follow.")
         self.at = max(0, min(to, len(self.pages) - 1))
@@ -93,7 +94,7 @@ class Lesson:
             self.trouble = STAYS if stays else ""
 
     def place(self, number: int, stepper: Any) -> int | None:
-        """How many steps of the pass are done at a page; None: the page leaves the pass where it is."""
+        """The number of steps done at a page; None if the page leaves the pass where it is."""
         step, row = self.pages[number].step, self.rows[number]
         if stepper is None or step is None:
             return None
@@ -102,7 +103,7 @@ class Lesson:
         return {"start": 0, "end": stepper.total}.get(step, step)
 
     def message(self, re: int | None = None) -> protocol.Lesson:
-        """All of it for a view."""
+        """The whole lesson, as a message for a view."""
         pages = [self._page(page, row) for page, row in zip(self.pages, self.rows, strict=True)]
         return protocol.Lesson(re, self.session.recording.name, self.title, pages, self.at, self.role, self.trouble)
 
@@ -113,13 +114,13 @@ class Lesson:
         return protocol.Page(page.text, row, page.depth, page.overlay, page.rule, None)
 
     def tell(self, but: Client | None = None) -> None:
-        """All views but one hear where the lesson is."""
+        """Send the state of the lesson to all views but one."""
         for client in self.session.clients:
             if client is not but:
                 client.send(self.message().to_json(), [])
 
     def text(self) -> str:
-        """The page that is shown, for a terminal."""
+        """The current page as text, for a terminal."""
         if not self.pages:
             return self.title
         page = self.pages[self.at]
@@ -129,12 +130,12 @@ class Lesson:
     # -- a class that follows ---------------------------------------------------------------------------------------------------
 
     def present(self, file: str | os.PathLike) -> None:
-        """Write into `file`, from now on, which page and which step are shown. OSError where it cannot be written."""
+        """Write the current page and step into `file` from now on. Raises OSError if it cannot be written."""
         self.role, self._file = "presents", Path(file)
         self._write()
 
     def moved(self) -> None:
-        """The page or the pass is another one: the class hears of it. A file that cannot be written any more is said in the view."""
+        """Notify the class of a new page or step. If the file can no longer be written, the view says so."""
         if self.role != "presents":
             return
         try:
@@ -150,14 +151,14 @@ class Lesson:
         write_whole(self._file, json.dumps(place))
 
     def follow(self, file: str | os.PathLike) -> threading.Thread:
-        """Go where the teacher's file says, looked at once a second as long as a view is open."""
+        """Follow the teacher's file, checked once a second as long as a view is open."""
         self.role, self._file = "follows", Path(file)
         thread = threading.Thread(target=_follow, args=(ref(self), self._file), name="workbench-follow", daemon=True)
         thread.start()
         return thread
 
     def heard(self, place: Mapping[str, int]) -> None:
-        """The teacher is there now: so are all views that follow."""
+        """Move all following views to the teacher's place."""
         session = self.session
         with session.lock:
             if session.busy() or not any(id(client) not in self.free for client in session.clients):
@@ -179,7 +180,7 @@ class Lesson:
         self.tell()
 
     def troubled(self, sentence: str) -> None:
-        """Say in the views why following does not work."""
+        """Show in the views why following does not work."""
         with self.session.lock:
             if sentence != self.trouble:
                 self.trouble = sentence
@@ -187,7 +188,7 @@ class Lesson:
 
 
 def place_in(file: Path) -> dict[str, int]:
-    """Where a teacher is. ValueError for a file that is none."""
+    """Read a teacher's place from a file. Raises ValueError if it is not such a file."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
@@ -201,7 +202,7 @@ def place_in(file: Path) -> dict[str, int]:
 
 
 def _follow(held: ref, file: Path) -> None:
-    """Until the lesson is gone or follows somebody else. The thread does not keep it alive."""
+    """Poll until the lesson is gone or follows another file. The thread does not keep it alive."""
     pause, seen = threading.Event(), None
     while not pause.wait(SECONDS):
         lesson = held()
@@ -211,7 +212,7 @@ def _follow(held: ref, file: Path) -> None:
             continue
         try:
             found = file.stat()
-            stamp = found.st_mtime_ns, found.st_ino  # the clock may be coarse, but each write is a new file
+            stamp = found.st_mtime_ns, found.st_ino  # the clock may be coarse, but each write makes a new file
             if stamp != seen or lesson.trouble:
                 lesson.heard(place_in(file))
                 seen = stamp if not lesson.session.busy() else None
@@ -229,7 +230,7 @@ _NOTE = re.compile(r"\s*<!--\s*(.*?)\s*-->\s*$")
 
 
 def _parts(text: str) -> Iterator[list[tuple[str, bool]]]:
-    """The lines between lines of `---`, each with whether it is code between fences, where such a line ends nothing."""
+    """Split the lines at lines of `---`, each with whether it is in fenced code, where such a line does not split."""
     part: list[tuple[str, bool]] = []
     code = False
     for line in text.splitlines():
@@ -243,9 +244,9 @@ def _parts(text: str) -> Iterator[list[tuple[str, bool]]]:
 
 
 def pages_in(text: str, questions: Mapping[str, Question]) -> list[Say | Question]:
-    """Pages from Markdown: `---` ends one; `<!-- at: mul, depth: numbers, step: end -->` says where it is, `<!-- quiz: id -->` asks.
+    """Parse pages from Markdown: `---` ends one; `<!-- at: mul, depth: numbers, step: end -->` places it, `<!-- quiz: id -->` asks.
 
-    ValueError for a word that is not known, with the number of the page.
+    Raises ValueError, with the number of the page, for an unknown word.
     """
     pages: list[Say | Question] = []
     for number, part in enumerate(_parts(text), 1):

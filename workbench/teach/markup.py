@@ -1,6 +1,6 @@
-"""A small Markdown and a small TeX, read into trees; nothing that is written there can become markup of a page.
+"""Parse a small Markdown and a small TeX into trees; no input can become markup of a page.
 
-Blocks: headings, paragraphs, lists, fenced code. Inside: **bold**, *italic*, `code`, $formula$. Everything else stays text.
+Blocks: headings, paragraphs, lists, fenced code. Inline: **bold**, *italic*, `code`, $formula$. Everything else stays text.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import re
 
 from ..protocol import Formula
 
-# What is inside begins and ends with no space, as CommonMark and Pandoc have it: "$5 and $6" is no formula, "2 * 3 * 4" nothing slanted.
+# As in CommonMark and Pandoc, delimiters do not enclose outer spaces: "$5 and $6" is not a formula, "2 * 3 * 4" has no italics.
 _INLINE = re.compile(
     r"(`+)(?P<code>.+?)\1|\$(?=\S)(?P<math>[^$\n]+?)(?<=\S)\$(?!\d)|\*\*(?=\S)(?P<b>.+?)(?<=\S)\*\*"
     r"|(?<![\w*])\*(?=\S)(?P<i>[^*\n]+?)(?<=\S)\*(?![\w*])"
@@ -21,7 +21,7 @@ LONGEST = 100_000  # characters of one text
 def blocks(text: str) -> list[Formula]:
     """The text as blocks: ["h", ...], ["p", ...], ["ul", ["li", ...], ...], ["ol", ...], ["pre", "code"].
 
-    TypeError for what is not text, ValueError for more than 100,000 characters.
+    Raises TypeError if it is not text, ValueError for more than 100,000 characters.
     """
     if not isinstance(text, str):
         raise TypeError(f"A lesson's text is a string of Markdown; got {type(text).__name__}")
@@ -66,7 +66,7 @@ def blocks(text: str) -> list[Formula]:
 
 
 def _undented(text: str) -> list[str]:
-    """The lines without the indentation that all but the first have in common, as a string inside a call has it."""
+    """Remove the common indentation of all lines but the first, as of a string inside a call."""
     lines = text.expandtabs(4).splitlines()
     depth = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
     return [line if not at else line[depth:] for at, line in enumerate(lines)]
@@ -132,9 +132,9 @@ DEEPEST = 40
 
 
 def formula(text: str) -> Formula:
-    r"""A formula in a part of TeX: a^2, x_{ij}, \frac{a}{b}, \sqrt{x}, \bar{x}, \text{...}, Greek letters, \cdot, \partial, \sum, ...
+    r"""Parse a subset of TeX: a^2, x_{ij}, \frac{a}{b}, \sqrt{x}, \bar{x}, \text{...}, Greek letters, \cdot, \partial, \sum, ...
 
-    A command that is not known stays as it was typed.
+    An unknown command stays as it was typed.
     """
     return ["mrow", *_row(_TOKEN.findall(text), 0, None)]
 
@@ -182,7 +182,7 @@ def _one(tokens: list[str], depth: int) -> Formula:
 
 
 def _numerator(tokens: list[str], depth: int) -> Formula:
-    r"""Of \frac12 the 1 alone, as in TeX."""
+    r"""The numerator of a fraction; only the 1 of \frac12, as in TeX."""
     while tokens and tokens[0].isspace():
         tokens.pop(0)
     if tokens and tokens[0].isdigit() and len(tokens[0]) > 1:
@@ -193,7 +193,7 @@ def _numerator(tokens: list[str], depth: int) -> Formula:
 
 
 def _words(tokens: list[str]) -> str:
-    r"""What stands in the braces of a \text{...}, as it was typed, or the one sign after it."""
+    r"""The text in the braces of a \text{...}, as it was typed, or the single token after it."""
     words, depth = [], 0
     while tokens:
         token = tokens.pop(0)

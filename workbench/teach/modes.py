@@ -1,4 +1,4 @@
-"""Forward against reverse mode: the whole Jacobian of a function in both, with every operation counted.
+"""Compare forward and reverse mode: the whole Jacobian of a function in both, with every operation counted.
 
 A forward pass pushes one tangent through the graph and gives a column; a reverse pass pulls one gradient back and gives a row. (Griewank
 and Walther, Evaluating Derivatives, 2nd ed., chapters 3 and 4: either costs a small constant times the function itself.)
@@ -23,13 +23,13 @@ from ..recording import Recording
 from .counting import Tally, counted
 from .judge import shown
 
-SHOWN = 8  # passes of each mode that can be walked through
-FEW = 6  # numbers that are written out
-LARGEST = 10_000  # numbers in and out: each is a pass
+SHOWN = 8  # passes of each mode that can be stepped through
+FEW = 6  # values that are written out
+LARGEST = 10_000  # maximum number of inputs and of outputs: each is a pass
 
 
 class Jacobian:
-    """A function's graph, from the numbers of `inputs` to those of `output`."""
+    """A function's graph, from the elements of `inputs` to those of `output`."""
 
     def __init__(self, output: Tensor, inputs: Sequence[Tensor], names: Sequence[str], recording: Recording) -> None:
         self.output, self.inputs, self.names, self.recording = output, inputs, names, recording
@@ -44,7 +44,7 @@ class Jacobian:
         self.m = output.numel()
 
     def forward(self, number: int) -> tuple[ModePass, numpy.ndarray]:
-        """Nudge input number `number`, and the column that comes."""
+        """Run a forward pass for input element `number`; return it and the resulting column."""
         tally = Tally()
         seeds, name = self._seeds(number)
         tangents: dict[Any, Any] = {node: counted(seed, tally) for node, seed in zip(self.leaves, seeds, strict=True)}
@@ -61,7 +61,7 @@ class Jacobian:
         return ModePass(name, steps, f"the column ∂/∂{name} = {_short(column)}"), column
 
     def reverse(self, number: int) -> tuple[ModePass, numpy.ndarray]:
-        """Ask about output number `number`, and the row that comes."""
+        """Run a reverse pass for output element `number`; return it and the resulting row."""
         tally = Tally()
         seed = numpy.zeros(tuple(self.output.shape), self.output.array.dtype)
         seed.reshape(-1)[number] = 1
@@ -86,8 +86,11 @@ class Jacobian:
 
     @staticmethod
     def _push(node: Any, given: list, tally: Tally) -> Any:
-        """The tangent of a node. An op without a rule of its own for that transposes its pull, and is counted as that pull: a linear map
-        and its transpose take the same multiplications (Griewank and Walther, section 3.4)."""
+        """The tangent of a node.
+
+        An op without its own forward rule transposes its pull, and is counted as that pull: a linear map and its transpose take the same
+        multiplications (Griewank and Walther, section 3.4).
+        """
         op = node.op
         pushes = op.push.__func__ is not Op.push.__func__ and not (issubclass(op, Linear) and (op.variadic or op.multi or op.aux))
         if pushes or op.slopes:
@@ -125,7 +128,9 @@ class Jacobian:
         )
 
     def mode(self, name: Literal["forward", "reverse"]) -> Mode:
-        """One mode for the whole Jacobian. What a pass costs does not depend on its seed, so a few are run and all are counted."""
+        """One mode for the whole Jacobian. A pass's cost does not depend on its seed, so only a few are run, and the cost of all is
+        computed.
+        """
         passes = self.n if name == "forward" else self.m
         run = self.forward if name == "forward" else self.reverse
         walked = [run(number)[0] for number in range(min(passes, SHOWN))]
@@ -150,7 +155,7 @@ class Jacobian:
 
 
 class _counting:
-    """What a node saved counts too, while its rule runs, and of its inputs only those in `wanted` get a gradient."""
+    """Makes a node's saved tensors count while its rule runs; of its inputs, only those in `wanted` get a gradient."""
 
     def __init__(self, node: Any, tally: Tally, wanted: set | None = None) -> None:
         self.node, self.saved, self.inputs, self.tally, self.wanted = node, node.saved, node.inputs, tally, wanted
@@ -167,7 +172,7 @@ class _counting:
 
 
 def operations(cost: Cost) -> int:
-    """All arithmetic together."""
+    """The total number of operations."""
     return cost.multiplications + cost.additions + cost.others
 
 
@@ -211,7 +216,7 @@ def _badge(x: numpy.ndarray) -> str:
 
 
 def jacobian_of(f: Callable, xs: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
-    """The function at fresh copies of its inputs, with its graph. TypeError and ValueError for what has no Jacobian."""
+    """Call the function on fresh copies of its inputs, with its graph. Raises TypeError or ValueError if there is no Jacobian."""
     if not xs or not all(isinstance(x, Tensor) for x in xs):
         raise TypeError("wb.modes takes a function and the tensors at which it is to be looked at: wb.modes(f, x)")
     if not all(x.array.dtype.kind == "f" and type(x.array) is numpy.ndarray for x in xs):
@@ -229,10 +234,10 @@ def jacobian_of(f: Callable, xs: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]
 
 
 def names_of(f: Callable, count: int) -> list[str]:
-    """What the function calls its inputs; x, or x1, x2, ..., where it has no names for them."""
+    """The function's names for its inputs; x, or x1, x2, ..., if it has none."""
     try:
         parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):  # a builtin has none
+    except (TypeError, ValueError):  # as for a builtin
         parameters = []
     named = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)][:count]
     return named if len(named) == count else ["x"] if count == 1 else [f"x{number}" for number in range(1, count + 1)]

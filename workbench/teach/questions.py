@@ -1,4 +1,4 @@
-"""A question about live tensors: the answer is predicted first; what is right is computed when it is judged, and shown when it is known."""
+"""Questions about live tensors: the right answer is computed when an answer is judged, and shown once it is known or revealed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ..recording import Recording
 from . import judge, sheet
 from .markup import blocks, plain
 
-Where = tuple[Recording, Any]  # a recording, and the pass that is shown; None: there is none
+Where = tuple[Recording, Any]  # a recording, and the pass that is shown, or None
 
 
 class Question:
-    """One question. `answer` is what is right, or a function that gives it when it is needed."""
+    """One question. `answer` is the right answer, or a function that returns it when needed."""
 
     def __init__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
@@ -46,9 +46,9 @@ class Question:
         self.name = id or sheet.invented(prompt)
         self.choices = [str(one) for one in choices]
         self.tolerance, self.points, self.why, self.at = tolerance, points, why, at
-        self.step = step  # where a lesson brings the pass when it asks; None: it stays
+        self.step = step  # where a lesson moves the pass for this question; None: it stays
         self._about = judge.About(lambda: [judge.array_of(one) for one in parts()], ops)
-        self.where: Callable[[], Where] | None = None  # the recording and the pass that it is asked about
+        self.where: Callable[[], Where] | None = None  # the recording and the pass of the question
         self.feedback = ""
         self.expected = ""
         self.right = False
@@ -56,13 +56,13 @@ class Question:
 
     @property
     def given(self) -> sheet.Given:
-        """What has been answered so far."""
+        """The answers given so far."""
         return sheet.current.given(self.name)
 
     # -- judging --------------------------------------------------------------------------------------------------------------
 
     def answer(self, text: Any) -> str:
-        """Answer it; a sentence says whether that is right, and if not, perhaps why. The answer is kept."""
+        """Answer it; returns a sentence that says whether that is right, and if not, perhaps why. The answer is kept."""
         text = text if isinstance(text, str) else _typed(text)
         if self.given.revealed:
             return "The answer has been revealed; it counts no more."
@@ -79,7 +79,7 @@ class Question:
         return self.feedback
 
     def reveal(self) -> str:
-        """What is right. An answer that comes afterwards counts no more. ValueError before the first answer: predict, then reveal."""
+        """Return the right answer; later answers no longer count. Raises ValueError before the first answer: predict, then reveal."""
         given = self.given
         if not given.attempts:
             raise ValueError("Answer first: a prediction, even a wrong one, is what one learns from. Then the answer can be revealed.")
@@ -89,14 +89,14 @@ class Question:
         return self.expected
 
     def bring_back(self, text: str, attempts: int, revealed: bool) -> None:
-        """What the notebook kept of an earlier session; what this one knows already is newer."""
+        """Restore the notebook's copy from an earlier session, unless this session already has an answer."""
         if self.given.attempts or attempts < 1:
             return
         sheet.current.keep(self.name, sheet.Given(text, attempts, revealed))
         self.restore()
 
     def restore(self) -> None:
-        """Judge again what was answered in an earlier session."""
+        """Judge again the answer from an earlier session."""
         given = self.given
         if not given.attempts:
             return
@@ -116,7 +116,7 @@ class Question:
         self.expected = self.known() if right else ""
 
     def judge(self, text: str) -> tuple[bool, str]:
-        """Whether a text is right, and a sentence. Unreadable when it is no answer of this kind."""
+        """Whether a text is right, and a sentence. Raises Unreadable if it is not an answer of this kind."""
         if not text.strip():
             raise judge.Unreadable("Type an answer first.")
         expected = self._computed()
@@ -131,7 +131,7 @@ class Question:
         return right, "Right." if right else "Not right."
 
     def known(self) -> str:
-        """What is right, as a text."""
+        """The right answer as text."""
         expected = self._computed()
         if self.kind == "value":
             return judge.shown(expected)
@@ -186,7 +186,7 @@ class Question:
     def _called(self, row: int) -> str:
         return self._place()[0].called(row)
 
-    # -- telling --------------------------------------------------------------------------------------------------------------
+    # -- messages -------------------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> Literal["open", "wrong", "right", "revealed"]:
@@ -196,7 +196,7 @@ class Question:
         return "right" if self.right else "wrong" if given.attempts else "open"
 
     def message(self) -> protocol.Question:
-        """The question for a view, without what is right until that is known."""
+        """The question for a view, without the right answer until it is known."""
         given, state = self.given, self.state
         expected = self.expected if state in ("right", "revealed") else ""
         return protocol.Question(
@@ -214,14 +214,14 @@ class Question:
 
 
 def _typed(x: Any) -> str:
-    """An answer given from code as it would have been typed."""
+    """An answer given from code, in the form in which it would have been typed."""
     if isinstance(x, (Tensor, numpy.ndarray, numpy.generic)):
         return repr(judge.array_of(x).tolist())
     return repr(x)
 
 
 def find(recording: Recording, what: Any) -> list[int]:
-    """The rows that a tensor, a number, a name such as "w", "add, line 3", an op such as "mul" or "mul 2" (its second one) means."""
+    """The rows of a tensor, a row number, a name such as "w" or "add, line 3", an op such as "mul", or "mul 2" (its second one)."""
     if isinstance(what, Tensor):
         row = -1 if what.node is None else recording.row_of(what.node)
         row = recording.find(what) if row < 0 else row

@@ -1,4 +1,4 @@
-"""The sheet of answers: what was answered to which question, kept in a JSON file that can be graded. It never has what is right."""
+"""The answer sheet: which question got which answer, kept in a JSON file for grading. It never contains the right answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class Given:
-    """What was answered last, how often, and whether what is right was shown before it was found."""
+    """The last answer, the number of attempts, and whether the right answer was revealed before it was found."""
 
     answer: str = ""
     attempts: int = 0
@@ -28,7 +28,7 @@ class Given:
 
 
 class Sheet:
-    """All questions of this kernel, and what was answered. With a file every answer is written down at once."""
+    """All questions of this kernel and their answers. With a file, every answer is written at once."""
 
     def __init__(self) -> None:
         self.questions: dict[str, Question] = {}
@@ -36,20 +36,20 @@ class Sheet:
         self.file: Path | None = None
 
     def add(self, question: Question) -> None:
-        """Know a question; one with the same id takes the place of the one before and keeps what was answered."""
+        """Add a question, replacing one with the same id; its answers are kept."""
         self.questions[question.name] = question
 
     def given(self, name: str) -> Given:
         return self.answers.get(name, Given())
 
     def keep(self, name: str, given: Given) -> None:
-        """Note an answer, in the file too."""
+        """Store an answer, in the file too."""
         self.answers[name] = given
         if self.file is not None:
             self.write(self.file)
 
     def save(self, file: str | os.PathLike) -> Path:
-        """Write the answers into `file` now and after each further one. Answers that it has already are taken over."""
+        """Write the answers into `file`, now and after each further one. Answers already in it are loaded."""
         path = Path(file)
         if path.exists():
             self.answers = {**read(path), **self.answers}
@@ -58,25 +58,25 @@ class Sheet:
         return path
 
     def write(self, path: Path) -> None:
-        """All at once: a reader sees the old file or the new one. What was edited by hand is sealed no more."""
+        """Write the file atomically. Answers edited by hand get no valid seal."""
         answers = {name: _entry(name, given) for name, given in sorted(self.answers.items())}
         write_whole(path, json.dumps({"format": FORMAT, "version": VERSION, "answers": answers}, indent=1, ensure_ascii=False))
 
     def clear(self) -> None:
-        """Forget questions, answers and the file; the file itself stays."""
+        """Forget questions, answers and the file name; the file itself is kept."""
         self.questions.clear()
         self.answers.clear()
         self.file = None
 
 
 def seal(name: str, given: Given) -> str:
-    """16 hexadecimal digits that do not fit any more when an answer is edited by hand. It is a check sum, not a secret."""
+    """A 16-digit hexadecimal checksum that no longer matches once an answer is edited by hand. It is not a secret."""
     text = json.dumps([FORMAT, name, given.answer, given.attempts, given.revealed])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> dict[str, Given]:
-    """The answers in a file. ValueError, with the reason, for a file that is none."""
+    """Read the answers in a file. Raises ValueError, with the reason, if it is not a file of answers."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -107,7 +107,7 @@ def _given(entry: Any) -> Given | None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file in one step, so that nobody reads half of it. FileNotFoundError without its folder."""
+    """Write a file atomically, so that readers never see half of it. Raises FileNotFoundError if its folder does not exist."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"There is no folder {path.parent.name!r} to write {path.name} into")
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
@@ -122,7 +122,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def invented(prompt: str) -> str:
-    """An id for a question that was given none: the same for the same text."""
+    """An id for a question without one: the same for the same text."""
     return "q-" + hashlib.sha256(prompt.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 

@@ -1,5 +1,5 @@
-"""What if: another gradient, another value, and the derivative of one op by itself. Nothing here touches the user's tensors.
+"""What-ifs: changed gradients, changed values, and the derivative of a single op. The user's tensors are not touched.
 
-`fork` runs the rest of a backward pass on a changed gradient, `rerun` the recorded graph on changed values; `local_derivatives` is one
-op's Jacobian, `check_rule` holds its rule against finite differences, `paths` says which path from the loss gave how much of a gradient.
+`fork` runs the rest of a backward pass on a changed gradient, `rerun` the recorded graph on changed values; `local_derivatives` computes
+one op's Jacobian, `check_rule` checks its rule against finite differences, `paths` splits a gradient among the paths from the loss.
 """

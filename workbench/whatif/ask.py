@@ -1,4 +1,4 @@
-"""What-ifs from code: `wb.fork`, `wb.rerun`, `wb.local_jacobian`, `wb.paths`, `wb.check_rule`."""
+"""The implementation of `wb.fork`, `wb.rerun`, `wb.local_jacobian`, `wb.paths` and `wb.check_rule`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .recompute import Cannot
 
 
 def stepper_of(walk: Any) -> Stepper:
-    """The pass behind what `wb.step(loss)` gave: a Stepper, or the view of one."""
+    """The pass behind a result of `wb.step(loss)`: a Stepper, or the view of one."""
     found = walk if isinstance(walk, Stepper) else getattr(walk, "stepper", None)
     if not isinstance(found, Stepper):
         raise TypeError(f"Expected what wb.step(loss) gives, got {type(walk).__name__}.")
@@ -30,7 +30,7 @@ def stepper_of(walk: Any) -> Stepper:
 def fork(
     walk: Any, expression: str, at: Tensor | int | None = None, slot: int = -1, index: Sequence[int] | None = None, name: str = ""
 ) -> Fork:
-    """A fork of the pass in which one gradient is another one."""
+    """Fork the pass with one gradient changed."""
     stepper = stepper_of(walk)
     place = 0
     if at is None:
@@ -44,7 +44,7 @@ def fork(
 
 
 def rerun(loss: Tensor, changes: Mapping[Any, str], names: Mapping[str, Any]) -> program.Rerun:
-    """The program behind `loss` with other values."""
+    """Rerun the program behind `loss` with other values."""
     session = opened(loss, names)
     r = session.recording
     found = []
@@ -69,12 +69,12 @@ def paths(loss: Tensor, tensor: Tensor, names: Mapping[str, Any], most: int = pa
 
 
 def check_rule(tensor: Tensor, names: Mapping[str, Any]) -> check.RuleCheck:
-    """The rule of the op that made `tensor` against central differences."""
+    """Check the rule of the op that made `tensor` against central differences."""
     return check.check_rule(*_made(tensor, names))
 
 
 def row_of(recording: Recording, tensor: Tensor) -> int:
-    """The row of a tensor in a recording; Cannot when it is not there."""
+    """The row of a tensor in a recording. Raises Cannot if it is not there."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"Expected a tensor, got {type(tensor).__name__}.")
     row = -1 if tensor.node is None else recording.row_of(tensor.node)

@@ -1,7 +1,7 @@
-"""One op's rule against central differences of its own forward, in float64.
+"""Check one op's rule against central differences of its own forward, in float64.
 
-A directional derivative v along the gradient G of the result: d/dh Re⟨G, f(x + h v)⟩ = Re⟨x̄, v⟩, where x̄ is what the rule gives for G.
-It holds for real and for complex tensors, since PyTorch's gradient of a complex tensor is the direction of steepest ascent.
+For a gradient G of the result and a direction v of the input: d/dh Re⟨G, f(x + h v)⟩ = Re⟨x̄, v⟩, where x̄ is the rule's result for G. This
+holds for real and complex tensors, since PyTorch's gradient of a complex tensor is the direction of steepest ascent.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ..recording import Recording
 from .one import Nodes, One, called, recorded_inputs
 from .recompute import Cannot, attributes, call_again, unwatched
 
-STEP = 6e-6  # the cube root of float64's rounding error: where truncation and cancellation are equally small
+STEP = 6e-6  # about the cube root of float64's rounding error, which balances truncation and cancellation
 RTOL, ATOL = 1e-5, 1e-7
-COARSE = (2e-3, 1e-2, 1e-4)  # step and tolerances where the op itself computes in float32 or less
-FEW = 256  # elements of an input up to which each is moved by itself
-DIRECTIONS = 4  # random ones, above that
-# These read one triangle and take the matrix for symmetric, so only symmetric directions are moves of theirs.
+COARSE = (2e-3, 1e-2, 1e-4)  # step and tolerances if the op itself computes in float32 or less
+FEW = 256  # up to this many elements, each is perturbed by itself
+DIRECTIONS = 4  # number of random directions above that
+# These ops read one triangle and assume a symmetric matrix, so only symmetric perturbations are valid.
 SYMMETRIC = frozenset(("cholesky", "eigh", "eigvalsh"))
 
 
@@ -34,7 +34,7 @@ class Entry:
     index: tuple[int, ...] | None
     rule: float
     difference: float  # the central difference
-    part: str = "real"  # of a complex element: which part was moved
+    part: str = "real"  # for a complex element, the perturbed part
 
     @property
     def error(self) -> float:
@@ -43,22 +43,22 @@ class Entry:
 
 @dataclass
 class InputCheck:
-    """What came out for one input. `passed` None: it could not be told, and `why` says why."""
+    """The result for one input. If `passed` is None, the check was inconclusive, for the reason in `why`."""
 
     slot: int
     name: str
     passed: bool | None
     why: str
     absolute: float = 0.0  # the largest error
-    relative: float = 0.0  # that, by the largest derivative
+    relative: float = 0.0  # absolute / largest derivative
     compared: int = 0
-    exact: bool = True  # every element by itself
+    exact: bool = True  # each element was perturbed by itself
     worst: list[Entry] = None  # type: ignore[assignment]  # the largest errors, at most 5
 
 
 @dataclass
 class RuleCheck:
-    """A rule held against finite differences."""
+    """The result of checking a rule against finite differences."""
 
     recording: Recording
     row: int
@@ -67,7 +67,7 @@ class RuleCheck:
 
     @property
     def passed(self) -> bool | None:
-        """True: every input passed. False: one failed. None: none failed, but not all could be told."""
+        """True: every input passed. False: one failed. None: none failed, but some were inconclusive."""
         results = [i.passed for i in self.inputs]
         return False if False in results else None if None in results or not results else True
 
@@ -95,7 +95,7 @@ class RuleCheck:
 
 
 def check_rule(recording: Recording, row: int, nodes: Nodes | None = None) -> RuleCheck:
-    """Hold the rules of one op against finite differences of its forward. Cannot where the op cannot be called again, or is random."""
+    """Check the rules of one op against finite differences of its forward. Raises Cannot if the op cannot be called again, or is random."""
     op = recording.ops[row] if 0 <= row < recording.count else None
     if op is None:
         raise Cannot(f"{recording.called(row)} was made by no op, so there is no rule to check." if 0 <= row < recording.count else
@@ -133,7 +133,7 @@ def check_rule(recording: Recording, row: int, nodes: Nodes | None = None) -> Ru
 
 
 def _wide(x: Any) -> Any:
-    """A copy in float64 or complex128; integers, masks and numbers as they are."""
+    """Convert to float64 or complex128; integers, masks and scalars are unchanged."""
     if not hasattr(x, "ndim"):
         return x
     data = host(x)
@@ -141,7 +141,7 @@ def _wide(x: Any) -> Any:
 
 
 def _random(forward: Any, inputs: list) -> bool:
-    """Whether two calls differ: what draws from the engine's generator gets the same numbers each time, what draws elsewhere does not."""
+    """Whether two calls differ. Draws from the engine's generator repeat, as its state is restored; draws from others do not."""
     first = forward(inputs)
     return not numpy.array_equal(first, forward(inputs), equal_nan=first.dtype.kind in "fc")
 
@@ -168,7 +168,7 @@ def _compare(one: One, forward: Any, inputs: list, slot: int, seed: Any, analyti
         left, right = _slopes(along, here, h)
         apart = abs(right - left)
         if apart > atol + rtol * max(abs(left), abs(right)):
-            # a kink stays however near one looks, what curves does not; and a kink at some distance is then out of sight
+            # a kink persists at any scale, unlike curvature, and a distant kink is out of reach of a smaller step
             left, right = _slopes(along, here, h / 8)
         entry = Entry(index, rule, (left + right) / 2, part)
         if not numpy.isfinite([left, right, rule]).all():
@@ -204,7 +204,7 @@ def _slopes(along: Any, here: float, h: float) -> tuple[float, float]:
 
 
 def _directions(x: numpy.ndarray, exact: bool, rng: Any, symmetric: bool) -> Any:
-    """`(index, part, direction)`: each element, with both parts of a complex one, or a few random directions."""
+    """`(index, part, direction)`: each element, with both parts if complex, or a few random directions."""
     if symmetric:
         for index, part, v in _directions(x, exact, rng, False):
             if index is None or index[-2] >= index[-1] and (part == "real" or index[-2] > index[-1]):
@@ -224,7 +224,7 @@ def _directions(x: numpy.ndarray, exact: bool, rng: Any, symmetric: bool) -> Any
 
 
 def _power(x: float) -> str:
-    """1e-05 as 1e−5."""
+    """Format 1e-05 as 1e−5."""
     return f"{x:.0e}".replace("e-0", "e−")
 
 

@@ -21,12 +21,12 @@ class Part:
     array: Any
 
 
-# What a product's rule multiplies, for the gradient of its first and of its second input.
+# The factors in the gradients of a product's first and second input.
 PRODUCTS = {"matmul": ("other", "input"), "mm": ("mat2", "input"), "bmm": ("mat2", "input"), "linear": ("weight", "input")}
 
 
 def equation(one: One, local: LocalDerivative, upstream: Any, contribution: Any) -> list[Part]:
-    """The parts of the equation; empty where a picture of the parts would say less than the rule does."""
+    """The parts of the equation; empty for scalars, for which the rule itself says more."""
     g, found = host(upstream), host(contribution)
     if local.kind == "scalar":
         return []
@@ -40,7 +40,7 @@ def equation(one: One, local: LocalDerivative, upstream: Any, contribution: Any)
 
 
 def _product(one: One, local: LocalDerivative, g: numpy.ndarray, found: numpy.ndarray) -> list[Part]:
-    """g @ Wᵀ and Xᵀ @ g of matrix products, checked before they are shown."""
+    """g @ Wᵀ or Xᵀ @ g for matrix products, verified before they are shown."""
     names = PRODUCTS.get(one.op.name)
     slots = list(one.op.slots) if names else []
     if names is None or local.slot > 1 or not isinstance(one.node.saved, tuple):

@@ -1,4 +1,4 @@
-"""Expressions that a user types, such as `g.clip(-1, 1)` or `g / norm(g)`: read by a list of what is allowed, computed on arrays only."""
+"""Evaluate user expressions such as `g.clip(-1, 1)` or `g / norm(g)`: parsed against an allowlist, computed on arrays only."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .. import protocol
 
 LONGEST = 400  # characters
 _DEEPEST = 40
-LARGEST = 1 << 24  # elements of anything on the way, where the tensor itself has no more
+LARGEST = 1 << 24  # maximum number of elements of intermediate results, unless the tensor itself has more
 
 
 class BadExpression(protocol.Refused, ValueError):
-    """What was typed cannot be computed; the text says why."""
+    """The typed expression cannot be evaluated; the text says why."""
 
 
 _BINARY: Mapping[type, Callable] = {
@@ -48,14 +48,16 @@ FUNCTIONS: Mapping[str, Callable] = {
 METHODS: Mapping[str, Callable] = {name: FUNCTIONS[name] for name in (
     "clip", "sum", "mean", "std", "min", "max", "abs", "round", "norm", "sign", "sqrt", "square", "exp", "log", "tanh",
 )}  # fmt: skip
-# Arguments at most, of those that are no ufuncs: behind them stands where NumPy would write the result.
+# Maximum number of arguments, for functions that are not ufuncs: the next one would be NumPy's `out`.
 _PLACES = {"norm": 1, "nan_to_num": 1, "zeros_like": 1, "ones_like": 1, "clip": 3, "where": 3, "roll": 3}
 _OPTIONS = {"axis", "keepdims", "decimals", "min", "max", "a_min", "a_max", "shift", "nan", "posinf", "neginf"}
 CONSTANTS = {"pi": numpy.pi, "e": numpy.e, "inf": numpy.inf, "nan": numpy.nan}
 
 
 class Expression:
-    """A typed expression in one array: `Expression("g.clip(-1, 1)", "g").on(array)`. BadExpression says what is wrong, and where."""
+    """A typed expression in one array: `Expression("g.clip(-1, 1)", "g").on(array)`. Raises BadExpression, with the error's position if
+    known.
+    """
 
     def __init__(self, text: str, name: str = "g") -> None:
         self.text, self.name = text.strip(), name
@@ -74,9 +76,9 @@ class Expression:
         _Reader(name).check(self.tree, 0)
 
     def on(self, array: Any) -> Any:
-        """The value where the name stands for `array`: an array of its shape and dtype; the array itself is not touched."""
+        """Evaluate with the name bound to `array`: an array of its shape and dtype. `array` is not modified."""
         with numpy.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as of the mean of nothing
+            warnings.simplefilter("ignore")  # such as for the mean of an empty array
             try:
                 found = _Evaluator(self.name, array).value(self.tree)
             except BadExpression:
@@ -87,7 +89,7 @@ class Expression:
 
 
 def fitted(found: Any, like: Any, what: str) -> Any:
-    """A copy of `found` in the shape and dtype of `like`; BadExpression where it does not fit."""
+    """A copy of `found` in the shape and dtype of `like`. Raises BadExpression if it does not fit."""
     shape = tuple(getattr(found, "shape", ()))
     made = numpy.empty_like(like)
     if numpy.iscomplexobj(found) and made.dtype.kind != "c":
@@ -112,7 +114,7 @@ def edited(array: Any, index: list[int], text: str, name: str = "g") -> Any:
 
 
 class _Reader:
-    """Refuses everything that is not allowed, before anything is computed."""
+    """Rejects everything that is not allowed, before anything is computed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -124,7 +126,7 @@ class _Reader:
             self.check(child, depth + 1)
 
     def parts(self, node: ast.AST) -> Sequence[ast.AST]:
-        """The parts of an allowed node."""
+        """The child nodes of an allowed node."""
         match node:
             case ast.Constant(value=bool() | int() | float() | complex()):
                 return []
@@ -165,7 +167,7 @@ class _Reader:
 
     @staticmethod
     def count(name: str, given: int) -> None:
-        """Refuse more arguments than the function has for values."""
+        """Reject more arguments than the function has for values."""
         most = getattr(FUNCTIONS[name], "nin", _PLACES.get(name, 2))
         if given > most:
             raise BadExpression(f"“{name}” takes {most} argument{'s' * (most > 1)} at most, and here it has {given}.")
@@ -182,7 +184,7 @@ def _indices(at: ast.AST) -> list[ast.AST]:
 
 
 class _Evaluator:
-    """Computes what the reader has let through."""
+    """Evaluates expressions that the reader has accepted."""
 
     def __init__(self, name: str, array: Any) -> None:
         self.names = {**CONSTANTS, name: array}
@@ -220,7 +222,7 @@ class _Evaluator:
 
     @staticmethod
     def _binary(fn: Callable, left: Any, right: Any) -> Any:
-        if not hasattr(left, "dtype") and not hasattr(right, "dtype"):  # 9**9**9 of Python's integers would never end
+        if not hasattr(left, "dtype") and not hasattr(right, "dtype"):  # with Python's integers, 9**9**9 would never end
             left = numpy.float64(left) if isinstance(left, int) else left
         return fn(left, right)
 

@@ -1,4 +1,4 @@
-"""The gradient of a node with several consumers, as the sum that it is: g = g₁ + g₂ + ..., what has arrived and what is still to come."""
+"""The gradient of a node with several consumers as a sum, g = g₁ + g₂ + ..., with what has arrived and what is still to come."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..stepper import Stepper
 
 @dataclass
 class Addend:
-    """What one consumer hands to the node."""
+    """The contribution of one consumer to the node."""
 
-    consumer: int  # row; -1: the pass began here
-    slot: int  # which input of the consumer it is
+    consumer: int  # row; -1 for the start of the pass
+    slot: int  # input slot of the consumer
     name: str
-    place: int  # the consumer's step, 1-based; 0: the start
-    state: str  # "arrived", "to come", "none" (the consumer got no gradient), "let go" (the record had no room for the array)
-    gradient: Any = None  # the array, where it has arrived
+    place: int  # the consumer's step, 1-based; 0 for the start
+    state: str  # "arrived", "to come", "none" (the consumer got no gradient), "let go" (the record did not keep the array)
+    gradient: Any = None  # the array, if it has arrived
 
 
 @dataclass
@@ -32,7 +32,7 @@ class FanOut:
 
     @property
     def sentence(self) -> str:
-        """g = from mul #7 + from add #9, still to come from exp #3."""
+        """The sum in words, such as "the sum of 2 addends, from mul #7, add #9; still to come from exp #3"."""
         there = [a.name for a in self.addends if a.state in ("arrived", "let go")]
         coming = [a.name for a in self.addends if a.state == "to come"]
         parts = [f"the sum of {len(there)} addends, from {', '.join(there)}" if len(there) > 1 else f"from {there[0]}" if there else ""]
@@ -41,7 +41,7 @@ class FanOut:
 
 
 def fan_out(stepper: Stepper, row: int) -> FanOut:
-    """The addends of a row's gradient as the pass stands now."""
+    """The addends of a row's gradient at the current step."""
     told = getattr(stepper, "fan_out", None)  # a record of another library's pass
     if told is not None:
         return told(row)
@@ -76,11 +76,11 @@ def fan_out(stepper: Stepper, row: int) -> FanOut:
 
 
 def _step(node: Any) -> Any:
-    """The node whose step a result's gradient waits for: of several results the op itself."""
+    """The node at whose step the gradient is used; for one of several results, the op itself."""
     return node.inputs[0] if isinstance(node, tape.Node) and node.op.picks else node
 
 
 def _which(node: Any, slot: int) -> str:
-    """Which input of the consumer, where it takes the same node twice: x * x."""
+    """The input of the consumer, if it takes the same node twice, as in x * x."""
     same = [i for i, source in enumerate(node.inputs) if source is node.inputs[slot]]
     return f" (input {slot + 1})" if len(same) > 1 else ""

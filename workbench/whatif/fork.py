@@ -1,4 +1,4 @@
-"""A fork of a backward pass: one gradient is changed, and the engine computes the rest again from there. `.grad` stays as it is."""
+"""Fork a backward pass: change one gradient and let the engine recompute the rest from there. `.grad` does not change."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .expression import Expression, edited
 from .ground import Ground, Kept, ground_of
 from .recompute import Cannot, unwatched
 
-KEEP = 128 << 20  # bytes of gradients that the forks of a pass hold; beyond it only those of leaves
+KEEP = 128 << 20  # bytes of gradients kept for the forks of a pass; beyond that, only those of leaves
 
 
 @dataclass(frozen=True)
 class Edit:
-    """One change: of the gradient that arrives at a row (`slot` -1), or of what its step hands to input number `slot`.
+    """One change: to the gradient that arrives at a row (`slot` -1), or to the one that its step passes to input `slot`.
 
-    `text` is an expression in `g`; with an `index` it gives that one element, and `g` is the element. `place` is the number of the step,
-    where one row has several (after an in-place write); 0: the row's first.
+    `text` is an expression in `g`; with an `index`, it replaces that one element, and `g` is the element. `place` is the step's number if a
+    row has several steps (after an in-place write); 0 is the row's first.
     """
 
     row: int
@@ -45,7 +45,7 @@ class Edit:
 
 @dataclass
 class Run:
-    """The gradients of one run of the pass: of each row when its step was taken, and what each step handed on."""
+    """The gradients of one run of the pass: for each row at its step, and what each step passed on."""
 
     gradients: dict[int, Any] = field(default_factory=dict)
     leaves: dict[int, Any] = field(default_factory=dict)
@@ -53,7 +53,8 @@ class Run:
 
 
 class Fork:
-    """What the pass would have been. `gradients` are by row; `difference(row)` compares with the base, `write()` makes it real."""
+    """A pass with one gradient changed. `gradients` of `run` are by row; `difference(row)` compares with the base, `write()` sets `.grad`.
+    """
 
     def __init__(self, name: str, edit: Edit, place: int, base: Run, run: Run, ground: Ground) -> None:
         self.name, self.edit, self.place = name, edit, place
@@ -67,16 +68,16 @@ class Fork:
         return self.run.leaves
 
     def difference(self, row: int) -> float | None:
-        """‖fork − base‖ / ‖base‖ of the row's gradient; None where the base has none, infinite where only the base is zero."""
+        """‖fork − base‖ / ‖base‖ of the row's gradient; None if the base has none, infinite if only the base is zero."""
         return self.differences.get(row)
 
     @property
     def written(self) -> bool:
-        """Whether `.grad` of some leaf is this fork's now."""
+        """Whether `.grad` of some leaf is currently this fork's."""
         return any((t := held()) is not None and t._grad is grad for held, _, grad in self._before)
 
     def write(self, stepper: Stepper) -> None:
-        """Put the fork's gradients into `.grad`: what `backward()` would have left with the change. `undo` takes them out again."""
+        """Set `.grad` to what `backward()` would have left with the change. `undo` reverts it."""
         if stepper.mode == "paused":
             raise Cannot("The cell's own backward() still runs and would write over them. Let the pass end first.")
         if self.written:
@@ -92,7 +93,7 @@ class Fork:
             t._grad = grad
 
     def undo(self) -> None:
-        """Put back the `.grad` that was there before `write`; of a leaf whose `.grad` was set since, that stays."""
+        """Restore the `.grad` from before `write`, except of leaves whose `.grad` has been set since."""
         for held, before, grad in self._before:
             if (t := held()) is not None and t._grad is grad:
                 t._grad = before
@@ -119,14 +120,14 @@ class Forks:
 
     @property
     def ground(self) -> Ground:
-        """Where the pass is run again."""
+        """The tape on which the pass is rerun."""
         if self._ground is None:
             with unwatched():
                 self._ground = ground_of(self.stepper)
         return self._ground
 
     def base(self) -> Run:
-        """The pass as it was."""
+        """The unchanged pass."""
         if self._base is None:
             self._base = Run()
             with unwatched(grad=False), Kept(self.ground.nodes):
@@ -134,7 +135,7 @@ class Forks:
         return self._base
 
     def make(self, edit: Edit, name: str = "") -> Fork:
-        """A fork; with the name of an earlier one it takes that one's place. BadExpression or Cannot with a sentence."""
+        """Create a fork, replacing an earlier one of the same name. Raises BadExpression or Cannot with a sentence."""
         self._count += 1
         name = name.strip() or f"fork {self._count}"
         old = self.made.get(name)
@@ -150,18 +151,18 @@ class Forks:
         return fork
 
     def delete(self, name: str) -> None:
-        """Forget a fork; one whose gradients are in `.grad` is undone first."""
+        """Delete a fork, first undoing it if its gradients are in `.grad`."""
         self.find(name).undo()
         del self.made[name]
 
     def find(self, name: str) -> Fork:
-        """The fork of that name; Cannot when there is none."""
+        """The fork of that name. Raises Cannot if there is none."""
         if name not in self.made:
             raise Cannot(f"There is no fork named “{name}”" + (f"; there are {', '.join(self.made)}." if self.made else " yet."))
         return self.made[name]
 
     def _hold(self, fork: Fork) -> None:
-        """Keep within the budget: where gradients of intermediates need too much, the differences alone stay."""
+        """Keep within the budget: if gradients of intermediates need too much, only the differences are kept."""
         held = sum(host(g).nbytes for f in [*self.made.values(), fork] for g in [*f.run.gradients.values(), *f.run.given.values()])
         if held > KEEP:
             fork.run.gradients, fork.run.given = dict(fork.run.leaves), {}
@@ -194,12 +195,12 @@ def relative_difference(fork: Any, base: Any) -> float | None:
 
 
 def norm_of(gradient: Any) -> float:
-    """The Euclidean norm, in float64; 0 of nothing."""
+    """The Euclidean norm in float64; 0 for None."""
     return 0.0 if gradient is None else norm(gradient)
 
 
 def _follow(ground: Ground, steps: Any, run: Run) -> None:
-    """Write down a run of the engine."""
+    """Record a run of the engine."""
     for node, upstream, gradients in steps:
         _note(ground, run, node, upstream, gradients)
 
@@ -211,14 +212,14 @@ def _note(ground: Ground, run: Run, node: Any, upstream: Any, gradients: Any) ->
     gradient = joined(upstream)
     run.gradients[row] = gradient
     if node.op is None:
-        run.leaves[row] = gradient.conj() if node.dtype.kind == "c" else gradient  # as .grad has it
+        run.leaves[row] = gradient.conj() if node.dtype.kind == "c" else gradient  # as in .grad
     for slot, g in enumerate(gradients):
         if g is not None:
             run.given[row, slot] = g
 
 
 def joined(gradient: Any) -> Any:
-    """One array for what arrived at an op with several results."""
+    """Concatenate what arrived at an op with several results into one array."""
     if not isinstance(gradient, list):
         return gradient
     there = [g for g in gradient if g is not None]
@@ -226,7 +227,7 @@ def joined(gradient: Any) -> Any:
 
 
 def _until(ground: Ground, edit: Edit) -> tuple[int, dict, Run]:
-    """Run up to the change: its place in the pass, what waits at each node then, the changed gradient among it, and the run so far."""
+    """Run up to the change: its step number, the gradients then pending at each node, including the changed one, and the run so far."""
     target = ground.node(edit.row, edit.place)
     if target.op is None and edit.slot >= 0:
         raise Cannot("A leaf hands its gradient to nobody: change the gradient that arrives there.")
@@ -254,7 +255,7 @@ def _until(ground: Ground, edit: Edit) -> tuple[int, dict, Run]:
 
 
 def _leave(pending: dict, node: Any) -> None:
-    """The node takes its step: what waited for it, at its results too, is used."""
+    """Remove the pending gradients that the node's step uses, those of its results included."""
     pending.pop(node, None)
     for waiting in [n for n in pending if n.op is not None and n.op.picks and n.inputs[0] is node]:
         del pending[waiting]

@@ -1,4 +1,4 @@
-"""The tape that a what-if runs on: the user's own while it is alive, else a new one from the recording."""
+"""The tape that a what-if runs on: the user's own while it is alive, otherwise a new one made from the recording."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .recompute import Cannot, Recomputed
 
 @dataclass
 class Ground:
-    """A backward pass that can be run as often as one likes, without touching any `.grad`."""
+    """A backward pass that can be run any number of times without changing `.grad`."""
 
     recording: Recording
     root: Any  # the node where the pass begins
-    seed: Any  # its gradient, as rules have it
+    seed: Any  # its gradient, as rules expect it
     row: Callable[[Any], int]
-    note: str = ""  # where it is not the pass that was recorded
+    note: str = ""  # how it differs from the recorded pass
 
     def __post_init__(self) -> None:
         self.nodes = [n for n in tape.plan([self.root]) if n.op is None or not n.op.picks]
         self.rows = [self.row(n) for n in self.nodes]
 
     def node(self, row: int, place: int = 0) -> Any:
-        """The node of a row, or of the step of that number if it is one of this row; Cannot when the pass does not come there."""
+        """The node of a row, or of step number `place` if that is one of the row's. Raises Cannot if the pass does not reach it."""
         if 0 < place <= len(self.nodes) and self.rows[place - 1] == row:
             return self.nodes[place - 1]
         for node, at in zip(self.nodes, self.rows, strict=True):
@@ -43,13 +43,13 @@ class Ground:
     def steps(self, roots: list | None = None) -> Any:
         """The engine's own steps from the root, or from other `(node, gradient)` pairs; call it inside `unwatched`."""
         pairs = [(self.root, self.seed)] if roots is None else roots
-        # the executor takes gradients as users have them
+        # the executor takes gradients as users see them
         given = [(n, g.conj() if n.dtype.kind == "c" and n.shape is not None else g) for n, g in pairs]
         return tape.backward_steps(given, numpy, retain=True, accumulate=False)
 
 
 class Kept:
-    """`.grad` of tensors that keep it although they are no leaves, put back after the block: a pass that is tried out sets them too."""
+    """Restores `.grad` of non-leaf tensors that retain it after the block, as a trial pass sets it too."""
 
     def __init__(self, nodes: list) -> None:
         held = [n.hooks.retain for n in nodes if n.hooks is not None and n.hooks.retain is not None]
@@ -67,7 +67,7 @@ class Kept:
 
 
 def ground_of(stepper: Stepper) -> Ground:
-    """The ground of a pass that has taken its first step, or can take it. Cannot where the pass cannot be run again."""
+    """The ground of a pass that has taken its first step, or can take it. Raises Cannot if the pass cannot be run again."""
     recording = stepper.recording
     if len(stepper.roots) != 1:
         raise Cannot(f"This pass begins at {len(stepper.roots)} tensors at once; what-ifs need a pass from one loss.")
@@ -87,7 +87,7 @@ def ground_of(stepper: Stepper) -> Ground:
 
 
 def ground_of_tensor(recording: Recording, tensor: Tensor) -> Ground:
-    """The same for a loss that nobody has stepped through: the pass that `tensor.backward()` would run."""
+    """The same for a loss without a stepper: the pass that `tensor.backward()` would run."""
     node = tensor.node
     if node is None:
         raise Cannot("The tensor does not require grad, so there is no backward pass from it.")
@@ -99,12 +99,12 @@ def ground_of_tensor(recording: Recording, tensor: Tensor) -> Ground:
 
 
 def tape_nodes(stepper: Stepper) -> dict[int, Any]:
-    """The tape's nodes by row: they know arguments that a recording does not keep."""
+    """The tape's nodes by row: they have arguments that a recording does not keep."""
     return dict(zip(stepper.plan, stepper.nodes, strict=True))
 
 
 def plan_of(recording: Recording, root: Any) -> dict[int, Any]:
-    """The same for the pass from a node that nobody has stepped through."""
+    """The same for the pass from a node without a stepper."""
     return {recording.row_of(n): n for n in tape.plan([root]) if n.op is None or not n.op.picks}
 
 

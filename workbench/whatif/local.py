@@ -1,4 +1,4 @@
-"""The local Jacobian of one op: how each element of its result answers to each element of an input."""
+"""The local Jacobian of one op: how each element of its result depends on each element of an input."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..recording import Recording
 from .one import Nodes, One, one_op
 from .recompute import Cannot
 
-EXACT = 4096  # entries up to which the whole matrix is computed, one vector-Jacobian product for each row
-PROBES = 8  # rows that are looked at to tell the structure of a larger one
+EXACT = 4096  # up to this many entries, the whole matrix is computed, one vector-Jacobian product per row
+PROBES = 8  # rows sampled to determine the structure of a larger one
 
 STRUCTURES = {
     "zero": "every entry is zero",
@@ -38,8 +38,9 @@ STRUCTURES = {
 class LocalDerivative:
     """∂result/∂input of one op.
 
-    `kind` says what `values` is: "scalar" a number, "elementwise" the derivative at each element of the result (its shape), "matrix" the
-    whole Jacobian (elements of the result by elements of the input), "row" the row of result element `chosen` (the input's shape).
+    `kind` gives the meaning of `values`: "scalar" is a scalar, "elementwise" the derivative at each element of the result (its shape),
+    "matrix" the whole Jacobian (elements of the result by elements of the input), "row" the row of result element `chosen` (the input's
+    shape).
     """
 
     slot: int
@@ -52,7 +53,7 @@ class LocalDerivative:
     values: Any
     chosen: int = -1
     blocks: int = 0
-    sampled: bool = False  # the structure was told from a few rows
+    sampled: bool = False  # the structure was determined from a few rows
 
     @property
     def sentence(self) -> str:
@@ -64,9 +65,9 @@ class LocalDerivative:
 
 
 def local_derivatives(one: One, chosen: int = 0) -> list[LocalDerivative | Cannot]:
-    """One for each input that gets a gradient; `chosen` is the flat index of the result whose row is computed where the whole is too large.
+    """One for each input that gets a gradient, or a Cannot with the reason why there is no Jacobian to show.
 
-    Where there is no Jacobian to show stands a Cannot with the reason.
+    `chosen` is the flat index of the result element for which the row is computed if the whole Jacobian is too large.
     """
     found: list[LocalDerivative | Cannot] = []
     for slot in one.differentiable():
@@ -78,7 +79,8 @@ def local_derivatives(one: One, chosen: int = 0) -> list[LocalDerivative | Canno
 
 
 def local_derivative(one: One, slot: int, chosen: int = 0) -> LocalDerivative:
-    """The local Jacobian with respect to one input. Cannot where it is none: of functions that are not complex differentiable."""
+    """The local Jacobian with respect to one input. Raises Cannot if there is none, as for functions that are not complex differentiable.
+    """
     source = one.node.inputs[slot]
     made = LocalDerivative(slot, one.sources[slot], one.names[slot], one.shape, tuple(source.shape), "", "", None)
     rows, cols = prod(one.shape), prod(source.shape)
@@ -111,7 +113,7 @@ def local_derivative(one: One, slot: int, chosen: int = 0) -> LocalDerivative:
 
 
 def slopes(recording: Recording, nodes: Nodes, most: int = 4000) -> list[tuple[int, int, float]]:
-    """`(source, target, ∂target/∂source)` for each edge between scalars, at most the first `most`. An op that takes one twice has two."""
+    """`(source, target, ∂target/∂source)` for each edge between scalars, about `most` at most. An op that takes one twice has two."""
     found: list[tuple[int, int, float]] = []
     for row in range(recording.count):
         if recording.ops[row] is None or prod(recording.shape[row]) != 1 or not recording.grad[row]:
@@ -130,7 +132,7 @@ def slopes(recording: Recording, nodes: Nodes, most: int = 4000) -> list[tuple[i
 
 
 def row_of(one: One, slot: int, at: int) -> numpy.ndarray:
-    """The row of the Jacobian for result element number `at`: one vector-Jacobian product. Flat."""
+    """The flat row of the Jacobian for result element number `at`, by one vector-Jacobian product."""
     seed = one.seed()
     seed.reshape(-1)[at] = 1
     gradient = one.pull(seed)[slot]
@@ -139,12 +141,12 @@ def row_of(one: One, slot: int, at: int) -> numpy.ndarray:
 
 
 def jacobian(one: One, slot: int) -> numpy.ndarray:
-    """The whole, (elements of the result, elements of the input), by one product for each row."""
+    """The whole Jacobian, (elements of the result, elements of the input), by one product for each row."""
     return numpy.stack([row_of(one, slot, at) for at in range(prod(one.shape))])
 
 
 def _elementwise(one: One, slot: int) -> numpy.ndarray | None:
-    """The derivative at each element of the result, where each depends on one element of the input alone."""
+    """The derivative at each element of the result, if each depends on one element of the input alone."""
     if not (isinstance(one.op, type) and issubclass(one.op, Elementwise)):
         return None
     raw = one.unfitted(one.seed(1.0), slot)
@@ -157,7 +159,7 @@ def _elementwise(one: One, slot: int) -> numpy.ndarray | None:
 
 
 def _require_holomorphic(one: One, slot: int) -> None:
-    """A Jacobian is a matrix of complex numbers only where the rule is linear over them."""
+    """Raise Cannot unless the rule is complex linear, as only then is the Jacobian a matrix of complex numbers."""
     seed = numpy.random.default_rng(0).normal(size=one.shape).astype(one.dtype)
     if one.dtype.kind == "c" and one.node.inputs[slot].dtype.kind == "c":
         a, b = one.pull(seed)[slot], one.pull(seed * 1j)[slot]
@@ -170,7 +172,7 @@ def _require_holomorphic(one: One, slot: int) -> None:
 
 
 def structure(matrix: numpy.ndarray, at: list[int] | None = None, rows: int | None = None) -> tuple[str, int]:
-    """What the matrix looks like (a key of STRUCTURES), and the number of its blocks. `at`: which of the `rows` its rows are."""
+    """The structure of the matrix (a key of STRUCTURES), and the number of its blocks. `at`: which of the `rows` were sampled."""
     some = matrix != 0
     places = list(range(len(matrix))) if at is None else at
     m, n = rows or len(matrix), matrix.shape[1]
@@ -204,7 +206,7 @@ def structure(matrix: numpy.ndarray, at: list[int] | None = None, rows: int | No
 
 
 def _components(some: numpy.ndarray) -> int:
-    """Connected groups of rows and columns, those without an entry left out."""
+    """The number of connected groups of rows and columns, ignoring those without an entry."""
     rows, left, count = some.copy(), set(numpy.flatnonzero(some.any(1)).tolist()), 0
     while left:
         count += 1

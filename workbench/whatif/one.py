@@ -1,4 +1,4 @@
-"""One op of a recording by itself: a node of the tape that can be differentiated alone, and the inputs it came from."""
+"""A single op of a recording: a node of the tape that can be differentiated alone, and its inputs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ..formulas.typeset import input_names
 from ..recording import Recording
 from .recompute import Cannot, Recomputed, attributes, call_again, unwatched
 
-Nodes = Mapping[int, Any]  # the tape's nodes by row, where they are known
+Nodes = Mapping[int, Any]  # the known nodes of the tape by row
 
 
 @dataclass
 class One:
-    """An op with what its rules need. `sources` are the rows of its inputs by slot, -1 where there is none."""
+    """An op with what its rules need. `sources` are the rows of its inputs by slot, -1 for none."""
 
     recording: Recording
     row: int
     node: Any
     sources: list[int]
-    result: int = 0  # which of several results is meant
+    result: int = 0  # the index of the selected result, for an op with several
 
     @property
     def op(self) -> Any:
@@ -58,7 +58,7 @@ class One:
         return [i for i, (source, rule) in enumerate(zip(self.node.inputs, ruled, strict=True)) if source is not None and rule is not None]
 
     def seed(self, fill: float = 0.0) -> Any:
-        """A gradient of the result, all `fill`, where the node's arrays are."""
+        """A gradient of the result filled with `fill`, on the device of the node's arrays."""
         beside = next((a for a in _arrays(self.node.saved) if hasattr(a, "dtype")), None)
         xp = numpy if beside is None else devices.namespace(beside)
         return xp.full(self.shape, fill, self.dtype)
@@ -68,7 +68,7 @@ class One:
         return self.op.pull(self.node, self._given(gradient))
 
     def unfitted(self, gradient: Any, slot: int) -> Any:
-        """What the rule of one input gives before its broadcasting and promotion are undone; None for a Function of the user's."""
+        """What the rule of one input gives before its broadcasting and promotion are undone; None for a user-written Function."""
         node, op = self.node, self.op
         if getattr(op, "function", None) is not None:
             return None
@@ -93,7 +93,7 @@ def _arrays(saved: tuple) -> list:
 
 
 def one_op(recording: Recording, row: int, nodes: Nodes | None = None) -> One:
-    """The op of a row: the tape's node while what it saved is alive and unchanged, else the op called once more on the recorded inputs."""
+    """The op of a row: the tape's node while what it saved is alive and unchanged, else the op called again on the recorded inputs."""
     if not 0 <= row < recording.count:
         raise Cannot(f"There is no node {row} in this graph; it has {recording.count}.")
     op = recording.ops[row]
@@ -110,7 +110,7 @@ def one_op(recording: Recording, row: int, nodes: Nodes | None = None) -> One:
 
 
 def _dense(recording: Recording, row: int, given: Mapping[int, int]) -> None:
-    """Cannot where the op ran for all samples of a vmap at once, or on sparse tensors."""
+    """Raise Cannot if the op ran for all samples of a vmap at once, or on sparse tensors."""
     values = [recording.value(at) for at in (row, *given.values())]
     if isinstance(recording.ops[row], Crossing) or any(isinstance(value, Batched) for value in values):
         raise Cannot(f"{recording.called(row)} is part of a vmap, which ran it for all samples at once: it has no derivative by itself.")
@@ -119,7 +119,7 @@ def _dense(recording: Recording, row: int, given: Mapping[int, int]) -> None:
 
 
 def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
-    """The op of a row called on these inputs: arrays become leaves where the recorded input required grad and is of floating point."""
+    """Call the op of a row on these inputs: floating-point arrays become leaves if the recorded input required grad."""
     op = recording.ops[row]
     given = {slot: source for source, slot in recording.inputs(row)}
     tensors = []
@@ -141,9 +141,9 @@ def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
 
 
 def recorded_inputs(recording: Recording, row: int, nodes: Nodes | None = None) -> list:
-    """The arrays (and numbers) that the op of a row got, by slot; None where it got none. What is gone is computed again.
+    """The arrays (and scalars) that the op of a row took, by slot; None for missing ones. Lost values are recomputed.
 
-    Cannot where that is not possible.
+    Raises Cannot if that is not possible.
     """
     op, nodes = recording.ops[row], nodes or {}
     given = {slot: source for source, slot in recording.inputs(row)}

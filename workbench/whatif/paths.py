@@ -1,8 +1,8 @@
-"""Which path from the loss gave how much of a gradient.
+"""Split a gradient into the contributions of the paths from the loss.
 
-Reverse mode is linear in the gradient that arrives, so a gradient is the sum over all paths from the loss of the product of the local
-Jacobians along the path. A path's share is ⟨contribution, gradient⟩ / ⟨gradient, gradient⟩: shares add up to one; one is negative where
-the path pulls against the rest.
+Reverse mode is linear in the incoming gradient, so a gradient is the sum over all paths from the loss of the product of the local Jacobians
+along the path. A path's share is ⟨contribution, gradient⟩ / ⟨gradient, gradient⟩: shares add up to one; a share is negative if the path
+pulls against the rest.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from .fork import joined
 from .ground import Ground, Kept
 from .recompute import Cannot, unwatched
 
-MOST = 12  # entries that are listed unless more are asked for
-PRODUCTS = 20_000  # vector-Jacobian products that one answer may take
+MOST = 12  # default number of entries listed
+PRODUCTS = 20_000  # maximum number of vector-Jacobian products for one answer
 
 
 @dataclass
 class Path:
-    """One path, or all paths that end alike: `rows` from the head (the loss, when it is one path) to the target."""
+    """One path, or all paths with the same ending: `rows` from the head (the loss, for a single path) to the target."""
 
     rows: list[int]
-    slots: list[int]  # by which input each row was entered, where it takes the same tensor twice; else -1
-    paths: int  # how many paths it stands for
+    slots: list[int]  # the input by which each row was entered, if it takes the same tensor twice; else -1
+    paths: int  # how many paths it represents
     contribution: Any
     share: float
     norm: float
 
     def names(self, recording: Recording) -> list[str]:
-        """What the user calls the rows; of an op that takes one tensor twice also which input is meant."""
+        """The user's names for the rows, with the input's number if an op takes one tensor twice."""
         return [
             recording.called(row) + (f" (input {slot + 1})" if slot >= 0 else "") for row, slot in zip(self.rows, self.slots, strict=True)
         ]
@@ -45,7 +45,7 @@ class Path:
 
 @dataclass
 class Paths:
-    """The gradient of `row` as a sum over `count` paths, those with the largest contribution first. Their contributions add up to it."""
+    """The gradient of `row` as a sum over `count` paths, largest contribution first. The contributions add up to the gradient."""
 
     recording: Recording
     row: int
@@ -56,7 +56,7 @@ class Paths:
 
     @property
     def sentence(self) -> str:
-        """How many there are, and how much the first gives."""
+        """The number of paths, and the share of the largest."""
         r = self.recording
         if not self.listed:
             return f"No path leads from the loss to {r.called(self.row)}."
@@ -75,7 +75,7 @@ class Paths:
 
 
 def via(recording: Recording, path: Path) -> str:
-    """A path in few words: what lies between its ends. Of a group: how its paths end."""
+    """A path in a few words: the nodes between its ends; for a group, how its paths end."""
     between = [recording.called(row) for row in path.rows[path.paths == 1 : -1]]
     if path.paths > 1:
         return f"through {between[0]}" + (f" and then {between[-1]}" if len(between) > 1 else "")
@@ -85,7 +85,7 @@ def via(recording: Recording, path: Path) -> str:
 
 
 class _Edge:
-    """A consumer's input: what it handed on, and how to push another gradient through it."""
+    """A consumer's input, and the gradient that it passed on."""
 
     __slots__ = ("consumer", "slot", "given")
 
@@ -94,12 +94,13 @@ class _Edge:
 
 
 def paths(ground: Ground, row: int, most: int = MOST, place: int = 0) -> Paths:
-    """The paths from the loss to a row, the `most` largest by themselves and the rest in groups that end alike. Exact: nothing is left out.
+    """The paths from the loss to a row: the largest by themselves, the rest in groups with the same ending. Exact: nothing is left out.
 
-    It begins with one group for each consumer of the target and opens the one with the largest contribution until there are enough.
+    The search starts with one group for each consumer of the target and splits the one with the largest contribution until there are about
+    `most` entries.
     """
     target = ground.node(row, place)
-    edges: dict[Any, list[_Edge]] = defaultdict(list)  # of each node, what came from its consumers
+    edges: dict[Any, list[_Edge]] = defaultdict(list)  # for each node, what came from its consumers
     arrived: dict[Any, Any] = {}
     with unwatched(grad=False), Kept(ground.nodes):
         for node, upstream, gradients in ground.steps():
@@ -140,7 +141,7 @@ def _search(ground: Ground, target: Any, row: int, edges: dict, gradient: Any, m
     products = 0
 
     def add(suffix: tuple, contribution: Any) -> None:
-        """Keep a group, told from as far back as there is only one way: that is the same contribution."""
+        """Add a group, extended back as long as there is only one way, which leaves its contribution unchanged."""
         nonlocal order
         order += 1
         while suffix[-1].consumer is not head and len(edges[suffix[-1].consumer]) == 1:
@@ -161,7 +162,7 @@ def _search(ground: Ground, target: Any, row: int, edges: dict, gradient: Any, m
         products += len(before) * len(suffix)
         for edge in before:
             add((*suffix, edge), _pushed(suffix, edge.given, edge))
-        if suffix[-1].consumer is head:  # the loss is used again further on: its own beginning is a path too
+        if suffix[-1].consumer is head:  # the loss is also used further on: the path that starts here is separate
             done.append(path(suffix, _pushed(suffix, ground.seed, None), alone=True))
     listed = sorted([*done, *[item[3] for item in heap]], key=lambda p: -p.norm)
     total = sum(counts[e.consumer] for e in edges[target]) + (target is head)
@@ -177,7 +178,7 @@ def _slot(edge: _Edge) -> int:
 
 
 def _pushed(suffix: tuple, gradient: Any, edge: Any) -> Any:
-    """What a gradient at the suffix's head alone gives at the target: one vector-Jacobian product for each op on the way."""
+    """What a gradient at the suffix's head gives at the target: one vector-Jacobian product for each op on the way."""
     g = gradient
     through = edge
     for e in reversed(suffix):
@@ -193,7 +194,7 @@ def _pushed(suffix: tuple, gradient: Any, edge: Any) -> Any:
 
 
 def _counts(head: Any, target: Any, edges: dict) -> dict[Any, int]:
-    """How many paths lead from the loss to each node that the target's gradient came through."""
+    """The number of paths from the loss to each node that the target's gradient came through."""
     counts: dict[Any, int] = {}
     todo = [target]
     while todo:

@@ -1,4 +1,4 @@
-"""A tensor as a small heat map in which every NaN and Inf stays to be seen."""
+"""A tensor as a small heat map in which every NaN and Inf stays visible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy
 from .. import protocol
 from ..inspector import host, summary
 
-CELLS = 48  # rows and columns at most
+CELLS = 48  # maximum rows and columns
 
 
 class Pictures:
@@ -19,7 +19,8 @@ class Pictures:
         self.buffers: list[bytes] = []
 
     def of(self, array: Any, label: str) -> protocol.Picture:
-        """The last axis as columns, all others as rows; blocks are averaged, and a block with NaN or Inf is NaN or Inf."""
+        """A picture with the last axis as columns and all others as rows; blocks are averaged, and a block with NaN or Inf is NaN or Inf.
+        """
         data = host(array)
         plane = data.reshape(-1, data.shape[-1]) if data.ndim and data.size else data.reshape(data.size and 1, data.size)
         rows, cols = plane.shape
@@ -32,7 +33,7 @@ class Pictures:
 
 
 def pooled(plane: numpy.ndarray) -> numpy.ndarray:
-    """Means over blocks, at most 48 by 48 of them, in float32. Infinities of both signs together are NaN."""
+    """Means over blocks, at most 48 by 48 of them, in float32. A block with infinities of both signs is NaN."""
     rows, cols = (-(-n // CELLS) for n in plane.shape)
     with numpy.errstate(all="ignore"):
         made = plane

@@ -1,4 +1,4 @@
-"""The recorded program once more: every op of a recording called again on tensors of its own, with or without changed values."""
+"""Recompute a recorded program: call every op of a recording again on new tensors, optionally with changed values."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from ..recording import Recording
 
 
 class Cannot(protocol.Refused, RuntimeError):
-    """What was asked cannot be computed; the text says why."""
+    """The request cannot be computed; the text says why."""
 
 
 @contextmanager
 def unwatched(grad: bool = True) -> Iterator[None]:
-    """Ops inside run for the workbench: no observer hears of them, and the program's random numbers go on as if nothing had been drawn."""
+    """Run ops for the workbench: they are not observed, and the random state is restored afterwards."""
     watcher, observe.current = observe.current, None
     before, tape.mode.grad = tape.mode.grad, grad
     inference, tape.mode.inference = tape.mode.inference, False
@@ -41,7 +41,7 @@ def unwatched(grad: bool = True) -> Iterator[None]:
 
 
 def call_again(op: Any, inputs: list, attrs: dict) -> Any:
-    """The op on these inputs, as the user's code called it. What it warned of then it does not say again."""
+    """Call the op on these inputs as the user's code did, without repeating its warnings."""
     function = getattr(op, "function", None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -59,7 +59,7 @@ def call_again(op: Any, inputs: list, attrs: dict) -> Any:
 
 
 def attributes(recording: Recording, row: int, node: Any = None) -> dict:
-    """The attributes that the op was called with. Cannot where neither tape nor recording kept them."""
+    """The attributes with which the op was called. Raises Cannot if neither the tape nor the recording kept them."""
     held = node.attrs if node is not None and node.op is recording.ops[row] else recording.attrs[row]
     hidden = ("shapes",) if recording.ops[row].variadic else ()
     attrs = {k: v for k, v in held.items() if not k.startswith("__") and k not in hidden}
@@ -74,11 +74,11 @@ def _opaque(value: Any) -> bool:
 
 
 class Recomputed:
-    """The values of every row that `root` depends on, computed anew; `changes` are arrays for rows that no op made.
+    """Recomputed values of every row that `root` depends on; `changes` are arrays for rows that no op made.
 
-    `nodes` are the tape's nodes by row, where they are known: they have arguments that a recording does not keep. Nothing of the user's is
-    written: in-place rows are computed out of place. Python ran only once, so branches, loops and numbers from `.item()` stay as they
-    were. `notes` says where the values are not those of the recording.
+    `nodes` are the known nodes of the tape by row: they have arguments that a recording does not keep. The user's tensors are not written:
+    in-place rows are computed out of place. No Python code is rerun, so branches, loops and values from `.item()` stay as they were.
+    `notes` says where the values are not those of the recording.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Recomputed:
         self.nodes = nodes or {}
         self.changes = dict(changes or {})
         self.notes: list[str] = []
-        self.results: dict[int, Any] = {}  # row -> tensor, number, or a tuple of tensors
+        self.results: dict[int, Any] = {}  # row -> tensor, scalar, or a tuple of tensors
         self.leaves: dict[int, Tensor] = {}  # rows with a gradient of their own
         self._changed: set[int] = set()  # rows that depend on a changed one
         with unwatched():
@@ -149,7 +149,7 @@ class Recomputed:
         return tuple(result) if isinstance(result, (tuple, list)) else result
 
     def _kept(self, row: int) -> Any:
-        """What was recorded, where it can neither be computed again nor needs to be."""
+        """The recorded value, for a row that cannot and need not be recomputed."""
         array = self.recording.value(row)
         if array is None or self.recording.overwritten(row):
             raise Cannot(f"The value of {self.recording.called(row)} is gone, and it cannot be computed again.")
@@ -177,7 +177,7 @@ class Recomputed:
         return inputs, attrs
 
     def used(self, source: int, node: Any, slot: int) -> Any:
-        """What came from a row to input `slot` of the op at `node`: of an op with several results the one that was used."""
+        """What came from a row to input `slot` of the op at `node`; for an op with several results, the one that was used."""
         result = self.results[source]
         if not isinstance(result, tuple):
             return result
@@ -194,5 +194,5 @@ class Recomputed:
 
 
 def differs(found: Any, recorded: Any) -> bool:
-    """Whether a value computed again is another one than was recorded, beyond rounding."""
+    """Whether a recomputed value differs from the recorded one by more than rounding."""
     return not numpy.allclose(numpy.asarray(found), numpy.asarray(recorded), rtol=1e-4, atol=1e-6, equal_nan=True)

@@ -1,4 +1,4 @@
-"""The recorded program again with another value of a parameter or an input: its loss and its gradients beside the old ones."""
+"""Rerun the recorded program with another value of a parameter or an input: its loss and gradients beside the old ones."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .recompute import Cannot, Recomputed, differs, unwatched
 
 @dataclass(frozen=True)
 class Change:
-    """A new value for a tensor that no op made: `text` is an expression in `x`; with an `index` it gives that one element."""
+    """A new value for a tensor that no op made: `text` is an expression in `x`; with an `index`, it replaces that one element."""
 
     row: int
     text: str
@@ -36,7 +36,7 @@ class Change:
 
 @dataclass
 class Rerun:
-    """`loss` with the changes beside `base` without; gradients of the leaves by row, None where the output is no scalar."""
+    """`loss` with the changes beside `base` without; gradients of the leaves by row, empty if the output is not a scalar."""
 
     recording: Recording
     changes: list[Change]
@@ -47,7 +47,7 @@ class Rerun:
     notes: list[str] = field(default_factory=list)
 
     def difference(self, row: int) -> float | None:
-        """‖new − old‖ / ‖old‖ of a leaf's gradient; None where there is none."""
+        """‖new − old‖ / ‖old‖ of a leaf's gradient; None if there is none."""
         return relative_difference(self.gradients.get(row), self.base_gradients.get(row))
 
     def __repr__(self) -> str:
@@ -60,7 +60,7 @@ class Rerun:
 
 
 def rerun(recording: Recording, root: int, changes: list[Change], nodes: Mapping[int, Any] | None = None, seed: Any = None) -> Rerun:
-    """Compute `root` and its gradients from the recording, with and without the changes. Cannot says what cannot be computed again."""
+    """Compute `root` and its gradients from the recording, with and without the changes. Raises Cannot if they cannot be recomputed."""
     if not changes:
         raise Cannot("Nothing is changed yet.")
     arrays = {}
@@ -82,7 +82,7 @@ def rerun(recording: Recording, root: int, changes: list[Change], nodes: Mapping
 
 
 def value_of(recording: Recording, row: int) -> Any:
-    """The value of a row that can be changed: of a parameter, an input or a number."""
+    """The value of a row that can be changed: a parameter, an input or a scalar."""
     if not 0 <= row < recording.count:
         raise Cannot(f"There is no node {row} in this graph; it has {recording.count}.")
     if recording.ops[row] is not None:
@@ -100,7 +100,7 @@ def value_of(recording: Recording, row: int) -> Any:
 
 
 def _gradients(again: Recomputed, seed: Any) -> dict[int, Any]:
-    """The gradients of its leaves, by row."""
+    """The gradients of the leaves, by row."""
     output = again.output
     if output.node is None or seed is None and output.array.size != 1:
         return {}
@@ -112,5 +112,5 @@ def _gradients(again: Recomputed, seed: Any) -> dict[int, Any]:
 
 
 def text_of(array: Any) -> str:
-    """A scalar's number, or a tensor's norm."""
+    """A scalar's value, or a tensor's norm, as text."""
     return number_text(host(array).item()) if array.size == 1 else f"norm {number_text(norm_of(array))}"

@@ -1,4 +1,4 @@
-"""The small steps inside one backward step: sums over broadcast axes, spreading over summed axes, casts. With shapes and numbers."""
+"""The small steps inside one backward step (sums over broadcast axes, spreading over reduced axes, casts), with shapes and values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .one import One
 
 @dataclass
 class SubStep:
-    """One change of shape or dtype on the way from the gradient of the result to that of an input."""
+    """One change of shape or dtype between the gradient of the result and that of an input."""
 
     kind: str  # "sum": over axes that were broadcast; "spread": over axes that the op had reduced; "cast"
     sentence: str
@@ -24,7 +24,7 @@ class SubStep:
 
 
 def sub_steps(one: One, slot: int, upstream: Any, contribution: Any, name: str) -> list[SubStep]:
-    """What happens to shapes and dtypes on the way to input `slot`; `name` is what the user calls that input."""
+    """The changes of shape and dtype on the way to input `slot`; `name` is the user's name for that input."""
     source = one.node.inputs[slot]
     raw = one.unfitted(upstream, slot)
     found: list[SubStep] = []
@@ -55,7 +55,7 @@ def _summed(shape: tuple, axes: list[int], name: str, target: tuple) -> str:
 
 
 def _summed_inside(upstream: Any, contribution: Any, target: tuple) -> list[int] | None:
-    """The axes of the result's gradient that a rule sums by itself: of a bias, all but the one that the bias lies along."""
+    """The axes of the result's gradient that a rule itself sums over: for a bias, all but its own axis."""
     shape = tuple(getattr(upstream, "shape", ()))
     if contribution is None or len(target) > len(shape) or numpy.prod(shape, initial=1) <= numpy.prod(target, initial=1):
         return None
@@ -70,7 +70,7 @@ def _summed_inside(upstream: Any, contribution: Any, target: tuple) -> list[int]
 
 
 def _batched(one: One, slot: int, upstream: Any, contribution: Any) -> Any:
-    """xᵀ @ g of each matrix of a batch, where `matmul` used one second matrix for all; its rule adds them up in the product."""
+    """xᵀ @ g for each matrix of a batch, if `matmul` used one second matrix for all; its rule sums them in the product."""
     x = one.node.saved[0] if one.op.name == "matmul" and slot == 1 and one.node.saved else None
     if x is None or host(x).ndim <= host(contribution).ndim or host(contribution).ndim < 2:
         return None
@@ -80,7 +80,7 @@ def _batched(one: One, slot: int, upstream: Any, contribution: Any) -> Any:
 
 
 def _spread(one: One, upstream: Any, target: tuple) -> list[int] | None:
-    """The axes of the input that the op reduced, so that its gradient is repeated along them; None where it did not."""
+    """The axes of the input that the op reduced, along which its gradient is repeated; None if it reduced none."""
     shape = tuple(getattr(upstream, "shape", ()))
     attrs = one.node.attrs
     if (
@@ -99,7 +99,7 @@ def _spread(one: One, upstream: Any, target: tuple) -> list[int] | None:
 
 
 def _part(one: One, upstream: Any, contribution: Any, axes: list[int]) -> str:
-    """Which part of the gradient each element gets; "" where it gets it whole."""
+    """Which part of the gradient each element gets, in words; "" if each gets all of it."""
     data, given = host(upstream), host(contribution)
     data = numpy.broadcast_to(data.reshape([1 if a in axes else n for a, n in enumerate(given.shape)]), given.shape)
     count = numpy.prod([given.shape[a] for a in axes], dtype=int)
