@@ -1,10 +1,10 @@
 """Every message between kernel and view, as a frozen dataclass. `python -m workbench.protocol` prints the TypeScript.
 
-A message is plain JSON with the keys of its dataclass plus `type` (the class's `kind`) and `v` (VERSION). Arrays of numbers that
-would be large travel beside the JSON as binary buffers; a `Buffer` says which one, its dtype and its shape. Every text is data:
-the view puts it into text nodes, never into markup. Formulas are trees of MathML tags for the same reason.
+A message is plain JSON with the keys of its dataclass plus `type` (the class's `kind`) and `v` (VERSION). Large numeric arrays are sent
+beside the JSON as binary buffers; a `Buffer` gives the index of one, its dtype and its shape. Every text is data: the view puts it into
+text nodes, never into markup. Formulas are trees of MathML tags for the same reason.
 
-Each module holds one subject; whatever is defined in one of them is part of the protocol.
+Each module covers one subject; everything defined in one of them is part of the protocol.
 """
 
 from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel, ToView

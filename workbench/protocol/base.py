@@ -1,4 +1,4 @@
-"""What every message and every part of one is made of."""
+"""Base classes of all messages, and the parts that several of them share."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Formula = list[Any]
 
 
 class Message:
-    """What every message can do: turn into the JSON object that travels. A class with a `kind` is registered from its definition on."""
+    """Base class of all messages, with their conversion to JSON. A subclass is registered under its `kind` when it is defined."""
 
     kind: ClassVar[str]
 
@@ -22,7 +22,7 @@ class Message:
 
 
 class ToView(Message):
-    """From the kernel to a view. One that answers a request has `re`, the request's `id`."""
+    """From the kernel to a view. The answer to a request has `re`, the request's `id`."""
 
     registry: ClassVar[dict[str, type[ToView]]] = {}
 
@@ -31,7 +31,7 @@ class ToView(Message):
 
 
 class ToKernel(Message):
-    """From a view to the kernel. Each carries `id`, a number that the answer repeats as `re`."""
+    """From a view to the kernel. Each has an `id`, which the answer repeats as `re`."""
 
     registry: ClassVar[dict[str, type[ToKernel]]] = {}
 
@@ -40,7 +40,7 @@ class ToKernel(Message):
 
 
 def _plain(value: Any) -> Any:
-    """What `dataclasses.asdict` gives, without a copy of every number in every column."""
+    """Convert as `dataclasses.asdict` does, but without copying every column."""
     if dataclasses.is_dataclass(value):
         return {f.name: _plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, list) and value and dataclasses.is_dataclass(value[0]):

@@ -1,4 +1,4 @@
-"""Breakpoints of the backward pass as they travel."""
+"""Messages about breakpoints of the backward pass."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Breakpoint:
 
     number: int
     where: Literal["node", "op", "name", "module", "any"]
-    what: str  # "mul", "layers.*.weight"; of a node what it is called; "" for any
+    what: str  # "mul", "layers.*.weight"; for a node, its description; "" for any
     when: str  # "norm > 1e3"; "" for always
     on: bool
-    places: int  # at how many nodes of this graph it stands; -1: anywhere
+    places: int  # number of matching nodes in this graph; -1: anywhere
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Break(ToKernel):
     kind: ClassVar[str] = "break"
     id: int
     do: Literal["list", "toggle", "add", "remove", "on", "off", "clear"]
-    number: int = -1  # which one, for remove, on and off; the node for toggle, and for add with where "node"
+    number: int = -1  # the breakpoint for remove, on and off; the node for toggle, and for add with where "node"
     where: Literal["node", "op", "name", "module", "any"] = "any"
     what: str = ""
     when: str = ""

@@ -1,4 +1,4 @@
-"""What the checks have found, as it travels."""
+"""Messages about the findings of the checks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Operand:
     """A tensor that a finding is about, as far as it matters there."""
 
     name: str
-    node: int  # -1: it is not in the graph
+    node: int  # -1: not in the graph
     dtype: str
     shape: list[int]
     marked: list[int]  # axes that do not fit
-    words: str  # how its values are: "from 0 to 3, with 2 NaN"; "" when it does not matter
+    words: str  # its values: "from 0 to 3, with 2 NaN"; "" if irrelevant
     value: str  # the element in question: "x[0, 2] = −0.5"; ""
 
 
@@ -33,7 +33,7 @@ class Finding:
     node: int  # where; -1: nowhere in the graph
     site: Site | None  # the line of code; None: not known
     why: str  # why it matters
-    fix: str  # one line that mends it
+    fix: str  # one line that fixes it
     operands: list[Operand] = field(default_factory=list)
 
 
@@ -45,7 +45,7 @@ class Findings(ToView):
     re: int | None
     recording: str
     findings: list[Finding]
-    thorough: bool  # every value was looked at; else only what costs next to nothing
+    thorough: bool  # every value was checked; else only what costs next to nothing
     unsure: str  # what could not be judged, in a sentence; ""
 
 

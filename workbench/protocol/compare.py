@@ -1,4 +1,4 @@
-"""Pinned tensors as they travel: side by side, and how each differs from one of them."""
+"""Messages about pinned tensors, side by side, and how each differs from one of them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Difference:
 
     equal: bool  # every element, bit for bit but for the dtype; NaN equals NaN
     changed: int  # elements that differ
-    first: list[int]  # where the first of them is; empty: nowhere
-    pair: list[str]  # the two elements there, that of the other tensor first
+    first: list[int]  # index of the first of them; empty: none
+    pair: list[str]  # the two elements there, the other tensor's first
     max_abs: float | None
     mean_abs: float | None
     relative: float | None  # |a - b| / |b| in L2 norms, b being the other tensor
@@ -31,15 +31,15 @@ class Pinned:
     """A tensor as it was when it was pinned."""
 
     pin: int
-    node: int  # in the recording that the view shows; -1: it is of another one
+    node: int  # in the recording that the view shows; -1: in another one
     what: Literal["value", "grad"]
     name: str
     source: str  # "In [3]", "In [3], step 12 of 31"
     summary: Summary
     histogram: Histogram | None  # all pins have the same ends
-    difference: Difference | None  # None: it is the one that the others are compared with, or `apart` says why there is none
+    difference: Difference | None  # None: the others are compared with this one, or `apart` gives the reason
     apart: str
-    twin: int  # the node of the same name in the recording that the view shows, where the pin is of another one; -1: none
+    twin: int  # for a pin of another recording, the node of the same name in the one shown; -1: none
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Compared(ToView):
     re: int | None
     recording: str
     pins: list[Pinned]
-    base: int  # the pin that the others are compared with; -1: there is none
+    base: int  # the pin that the others are compared with; -1: none
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,6 @@ class AskCompare(ToKernel):
     kind: ClassVar[str] = "ask_compare"
     id: int
     do: Literal["show", "pin", "pin earlier", "unpin", "base", "clear"] = "show"
-    node: int = -1  # to pin: this one's value or gradient, or its namesake of an earlier recording
+    node: int = -1  # to pin: this node's value or gradient, or its namesake's in an earlier recording
     what: Literal["value", "grad"] = "value"
     pin: int = -1  # to unpin, or to compare with

@@ -1,4 +1,4 @@
-"""What the view saves as a file."""
+"""Messages for saving files from the view."""
 
 from __future__ import annotations
 

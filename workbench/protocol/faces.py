@@ -1,4 +1,4 @@
-"""What stands on a node's box beside op and shape: its value if it is one number, its health, what it saves, whose memory it shares."""
+"""Messages about what a node's box shows beside op and shape: a scalar's value, health, what it saves, whose memory it shares."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class NodeFace:
     """One node. Nothing here is computed by an op."""
 
     node: int
-    value: int | float | bool | str | None  # of a scalar; "nan", "inf", "-inf"; None: no scalar, or its value is gone
-    health: list[int]  # how many elements are NaN, infinite, negative, zero, positive; empty: not known
-    saves: list[str]  # what the tape keeps of this op for its backward: "x (input 0)", "out (the result)"
-    kept_inputs: list[int]  # the slots of the inputs among them
-    kept_result: bool  # whether the result is
-    base: int  # the node whose memory this one is a view of; -1: memory of its own
-    version: int  # how often that memory had been written in place
+    value: int | float | bool | str | None  # of a scalar; "nan", "inf", "-inf"; None: not a scalar, or its value is gone
+    health: list[int]  # counts of NaN, infinite, negative, zero and positive elements; empty: unknown
+    saves: list[str]  # what the tape saves for this op's backward: "x (input 0)", "out (the result)"
+    kept_inputs: list[int]  # the slots of the saved inputs
+    kept_result: bool  # whether the result is saved
+    base: int  # the node of which this is a view; -1: it owns its memory
+    version: int  # how many times that memory had been written in place
 
 
 @dataclass(frozen=True)

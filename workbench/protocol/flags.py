@@ -1,4 +1,4 @@
-"""Small marks at nodes, each with a reason in words: breakpoints, stale cells, NaN, differences. And numbers by node, for overlays."""
+"""Messages about small marks at nodes, each with its reason (breakpoints, stale cells, NaN, differences), and about overlay numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Flags(ToView):
     kind: ClassVar[str] = "flags"
     re: int | None
     recording: str
-    origin: str  # who says so: "stale", "nan", "difference"
+    origin: str  # the source of the flags: "stale", "nan", "difference"
     flags: list[Flag]
 
 
@@ -34,8 +34,8 @@ class CellRun:
     """A cell of the recording: as it ran then, and what it is called now."""
 
     cell_id: str  # the notebook's id of it
-    cell: str  # what the run was called that made these nodes: "In [2]"
-    now: str  # and its latest one
+    cell: str  # label of the run that made these nodes: "In [2]"
+    now: str  # label of its latest run
     text: int  # CRC-32 of the text that ran, without comments, empty lines, and space around lines; -1: not known
 
 
@@ -66,4 +66,4 @@ class Metric(ToView):
     metric: str
     values: Buffer  # float32, one for each node; NaN: no number
     known: int  # how many nodes have one
-    missing: str  # why there are none, in a sentence; "" when there are some
+    missing: str  # why there are none, in a sentence; "" if there are some

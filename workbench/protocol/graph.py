@@ -1,4 +1,4 @@
-"""The graph as it travels: nodes, edges, sites and groups; and what every view asks first."""
+"""Messages with the graph (nodes, edges, sites and groups), and the requests that every view sends first."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Group:
     parent: int  # -1: the top
     kind: Literal["module", "loop", "iteration", "cell", "scope", "function", "fold"]
     name: str  # "layers.0", "t", "In [3]"
-    label: str  # what the box says when closed: "Linear", "Block x12, same weights"
-    count: int = 1  # how many siblings a fold stands for, or iterations a loop has
+    label: str  # the label of the closed box: "Linear", "Block x12, same weights"
+    count: int = 1  # number of siblings in a fold, or of iterations in a loop
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Nodes:
     saved: list[int]  # bytes that the tape keeps for this node's backward
     grad: list[bool]  # the result requires grad
     site: list[int]  # row in `sites`; -1: unknown
-    note: list[str]  # "in place", "view of #3", an error's sentence for the op that failed; else ""
+    note: list[str]  # "in place", "view of #3", the error message of the op that failed; else ""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Graph(ToView):
     live: bool  # True while the recorded code still runs
     dropped: int  # ops that were not recorded
     left_out: str  # why, in a sentence; "" when there are none
-    root: int  # the node that was asked about (the loss); -1: none
+    root: int  # the node in question (the loss); -1: none
     # tensor: about `root` alone; memory, time, checks: opens there; difference: of 2
     view: View = "graph"
 

@@ -1,4 +1,4 @@
-"""Memory as it travels."""
+"""Messages about memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Category = Literal["parameter", "gradient", "activation", "saved", "optimizer", 
 class Holding:
     """One block of memory that is needed, now or after an event."""
 
-    block: int  # its number, to ask about it
+    block: int  # its number, for requests about it
     node: int  # -1: not in the graph
     name: str
     shape: list[int]
@@ -23,7 +23,7 @@ class Holding:
     category: Category
     why: str  # "saved by mul #12 for d_other; held by the variable h"
     site: int
-    freed: int  # the event that let it go; -1: it is still there
+    freed: int  # the event that freed it; -1: still alive
     freed_text: str  # "in the backward step of tanh #5"
     freed_site: int
 
@@ -34,7 +34,7 @@ class Total:
 
     category: Category
     now: int
-    peak: int  # at the peak of the whole
+    peak: int  # at the overall peak
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Span:
 
     label: str
     first: int
-    last: int  # the event behind the last
+    last: int  # the event after the last
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Line:
     seconds: Buffer | None  # float64 (n,): since the recording began; None: not timed
     bands: Buffer  # float64 (n, 7): bytes of each category, in the order of `totals`
     phases: list[Span]
-    cells: list[Span]  # empty where all is one cell's
+    cells: list[Span]  # empty if there is only one cell
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,8 @@ class Share:
     site: int
     blocks: int
     made: int  # bytes, all its blocks together, whether or not at the same time
-    peak: int  # bytes that it has at the peak of the whole
-    saved: int  # bytes that were kept for backward
+    peak: int  # bytes at the overall peak
+    saved: int  # bytes saved for backward
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class Saver:
     node: int
     bytes: int
     what: str  # "h for d_input, w for d_other"
-    held: bool  # still
+    held: bool  # still held
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,15 @@ class Memory(ToView):
     peak: int
     peak_node: int  # the node during which the peak was reached; -1: none
     totals: list[Total]
-    alone: int  # bytes that nobody needs and the recording keeps, so that they can be looked at
+    alone: int  # bytes that only the recording keeps, for viewing
     line: Line
-    holdings: list[Holding]  # what is needed now, largest first, at most 200
-    held: int  # how many there are in all
+    holdings: list[Holding]  # current ones, largest first, at most 200
+    held: int  # their total number
     ops: list[Share]
     lines: list[Share]
     modules: list[Share]
     savers: list[Saver]  # most bytes first
-    saving: int  # how many nodes keep something, in all
+    saving: int  # total number of nodes that save something
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ class AskWindow(ToKernel):
     kind: ClassVar[str] = "ask_window"
     id: int
     first: int
-    last: int  # the event behind the last
-    by: Literal["event", "time"] = "event"  # what is evenly far apart where not every event can be sent
+    last: int  # the event after the last
+    by: Literal["event", "time"] = "event"  # what is evenly spaced if not every event can be sent
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class Moment(ToView):
     live: int
     holdings: list[Holding]  # largest first, at most 200
     held: int
-    rest: int  # bytes of those that are not told
+    rest: int  # bytes of those not listed
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class Chain:
     """One way in which a tensor is kept alive, from what a user can name down to the memory."""
 
     links: list[str]  # "the variable loss", "its graph", "saved by mul #12 for d_other"
-    fix: str  # one line of code, or "" where there is none
+    fix: str  # one line of code; "" for none
     advice: str  # what the line does, or what else helps
 
 
@@ -173,7 +173,7 @@ class Why(ToView):
     name: str
     bytes: int
     chains: list[Chain]
-    sentence: str  # how far was searched and what it cost, or why there is nothing to tell
+    sentence: str  # how far the search went and what it cost, or why there is no answer
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,7 @@ class Bytes(ToView):
 
     kind: ClassVar[str] = "bytes"
     re: int | None
-    newest: str  # the kernel's newest recording; "" when nothing was recorded
+    newest: str  # the kernel's newest recording; "" if nothing was recorded
     live: int  # of the recorded program, now
     peak: int
     running: bool  # it is being recorded

@@ -1,4 +1,4 @@
-"""A model as it travels: every parameter with its gradient, the health of its activations, and gradients sample by sample."""
+"""Messages about a model: every parameter with its gradient, the health of its activations, and per-sample gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ParameterRow:
     grad_norm: float | None
     grad_mean: float | None  # mean of |grad|
     grad_max: float | None  # largest |grad|
-    flag: str  # "", "no gradient", "not yet" (the pass has not come there), "NaN", "Inf", "all zero", "vanishing", "exploding"
+    flag: str  # "", "no gradient", "not yet" (the pass has not reached it), "NaN", "Inf", "all zero", "vanishing", "exploding"
     why: str  # why there is no gradient
     ratio: float | None  # |update| / |weight|
     ratio_from: str  # where the ratio comes from, or why there is none
@@ -38,7 +38,7 @@ class ActivationRow:
     dead: int  # units that are zero for every sample
     zero: float  # share of the elements
     saturated: float  # share of the elements where the slope is nearly zero
-    limits: str  # what counts as saturated; "" where nothing does
+    limits: str  # what counts as saturated; "" if nothing does
     flag: str  # "", "dead units", "saturated", "all dead"
 
 
@@ -49,9 +49,9 @@ class ModelHealth(ToView):
     recording: str
     title: str
     totals: list[Fact]
-    parameters: list[ParameterRow]  # in the order in which the forward pass uses them; those that it does not use last
+    parameters: list[ParameterRow]  # in the order in which the forward pass uses them; unused ones last
     activations: list[ActivationRow]
-    note: str  # from which gradients the numbers are
+    note: str  # which gradients the numbers describe
 
 
 @dataclass(frozen=True)

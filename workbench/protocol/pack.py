@@ -1,8 +1,8 @@
-"""Long columns leave the JSON and travel as binary buffers beside it: a graph of 65,000 nodes is read in a tenth of the time.
+"""Move long columns from the JSON into binary buffers beside it: a graph of 65,000 nodes is read in a tenth of the time.
 
-A packed column is `{"$packed": kind, ...}`. Its kinds: "int32", "float64", "bool" (buffer `at`, one element each); "table" (the different
-elements, and which one stands where, int32 in buffer `at`); "rows" (objects with the same keys, as columns). The view undoes it before
-anything else sees the message: extension/src/view/unpack.ts.
+A packed column is `{"$packed": kind, ...}`. Its kinds: "int32", "float64", "bool" (buffer `at`, one element each); "table" (the distinct
+elements, and the index of each, int32 in buffer `at`); "rows" (objects with the same keys, as columns). The view unpacks it before anything
+else sees the message: extension/src/view/unpack.ts.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy
 
 from ..readable import encodable
 
-LONG = 1000  # elements; shorter lists stay as they are
+LONG = 1000  # elements; shorter lists are not packed
 
 
 def pack(message: dict[str, Any], buffers: list[bytes]) -> tuple[dict[str, Any], list[bytes]]:
-    """The message with its long columns packed, and the buffers that it then needs: those that it had, and more behind them."""
+    """Pack the long columns of a message; return it with its buffers, new ones appended."""
     packed = list(buffers)
     return {key: _packed(encodable(value), packed) for key, value in message.items()}, packed
 

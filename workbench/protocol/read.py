@@ -1,4 +1,4 @@
-"""Reading what a view sent, with a sentence where it cannot be read."""
+"""Parse and check messages from a view, with a sentence for each error."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LARGEST = sys.float_info.max  # JSON has neither NaN nor infinity, though Pytho
 
 
 class Refused(Exception):
-    """What was asked cannot be done; the text is a sentence for the user that says why."""
+    """The request cannot be fulfilled; the text is a sentence for the user that says why."""
 
 
 class BadMessage(Refused, ValueError):
@@ -23,7 +23,7 @@ class BadMessage(Refused, ValueError):
 
 
 def read(data: Any) -> ToKernel:
-    """The request that a view sent, checked. Raises BadMessage with a sentence that can be shown."""
+    """Check a message from a view and convert it to a request. Raises BadMessage with a sentence that can be shown."""
     if not isinstance(data, dict) or not isinstance(data.get("type"), str):
         raise BadMessage("The view sent something that is not a message.")
     if data.get("v") != VERSION:

@@ -1,4 +1,4 @@
-"""A tensor over time as it travels: over the steps of a training, or the iterations of a loop."""
+"""Messages about a tensor over time: over the steps of a training, or the iterations of a loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The backward pass as it travels, step by step."""
+"""Messages about the backward pass and its steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Contribution:
     input: str  # the op's name for it: "input", "weight"
     gradient: Summary  # this contribution, after unbroadcasting
     total: Summary  # the input's gradient so far, this contribution included
-    addends: int  # how many contributions `total` is the sum of, this one included
+    addends: int  # number of contributions summed in `total`, including this one
     unbroadcast: list[int]  # axes summed because the input was broadcast there
     rule: Rules
 
@@ -34,8 +34,8 @@ class Step:
     contributions: list[Contribution]
     site: int
     sentence: str  # the whole step in one sentence, for the live region
-    before: Summary | None = None  # what .grad of the leaf was before the step; None: nothing, or the node is no leaf
-    after: Summary | None = None  # what it is then; None: the node is no leaf, or its gradient goes to the caller of grad()
+    before: Summary | None = None  # .grad of the leaf before the step; None: there was none, or the node is not a leaf
+    after: Summary | None = None  # .grad after it; None: the node is not a leaf, or its gradient goes to the caller of grad()
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,15 @@ class Stepper(ToView):
 
     kind: ClassVar[str] = "stepper"
     recording: str
-    mode: Literal["live", "paused", "record"]  # paused: a running cell waits inside backward(); record: nothing can be computed anew
+    mode: Literal["live", "paused", "record"]  # paused: a running cell waits inside backward(); record: nothing can be recomputed
     plan: list[int]  # node ids in the order of the pass; len(plan) steps
     index: int  # steps done
-    failed: bool  # an error ended the pass where it stands now; the sentence says which
+    failed: bool  # an error ended the pass at this step; the sentence says which
     sentence: str
-    stopped: str  # the breakpoint that stopped it where it stands now, in a sentence; "" for none
+    stopped: str  # a sentence about the breakpoint that stopped the pass at this step; "" for none
     runs: bool  # a running cell is on its way to the next breakpoint
-    number: int  # which of the passes it is
-    passes: list[str]  # what each pass that the code has run was of: "loss"
+    number: int  # the index of this pass
+    passes: list[str]  # the root of each pass that the code has run: "loss"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Offer(ToView):
 
     kind: ClassVar[str] = "offer"
     recording: str
-    roots: list[int]  # scalars, the one made last first
+    roots: list[int]  # scalars, newest first
 
 
 @dataclass(frozen=True)
@@ -98,13 +98,13 @@ class Norms(ToView):
     kind: ClassVar[str] = "norms"
     re: int | None
     recording: str
-    number: int  # of the pass
+    number: int  # index of the pass
     first: int
-    came: Buffer  # uint8, one for each step: 0 no gradient came, 1 the number is a norm, 2 it is a scalar's value
+    came: Buffer  # uint8, one per step: 0 no gradient arrived, 1 the number is a norm, 2 it is a scalar's value
     upstream: Buffer  # float32, one for each step
-    step: Buffer  # int32: of each contribution, the index of its step
-    target: Buffer  # int32: the node that it goes to
-    scalar: Buffer  # uint8: 1 where the numbers are a scalar's value
+    step: Buffer  # int32: for each contribution, the index of its step
+    target: Buffer  # int32: the receiving node
+    scalar: Buffer  # uint8: 1 if the numbers are a scalar's value
     gradient: Buffer  # float32: the contribution
     total: Buffer  # float32: the node's gradient so far
 

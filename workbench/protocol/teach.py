@@ -1,4 +1,4 @@
-"""Lessons as they travel: narrated pages, questions about live tensors, and the cost of forward against reverse mode."""
+"""Messages about lessons: narrated pages, questions about live tensors, and the cost of forward against reverse mode."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Question:
     prompt: list[Formula]  # blocks of text: ["p", "plain", ["b", "bold"], ["math", ...]]
     asks: QuestionKind
     choices: list[str]
-    answer: str  # what was answered last; ""
+    answer: str  # the last answer; ""
     attempts: int
     state: Literal["open", "wrong", "right", "revealed"]
     feedback: str
-    expected: str  # "" before it is revealed
+    expected: str  # "" until it is revealed
     points: float
 
 
@@ -34,7 +34,7 @@ class Page:
     node: int  # -1: nowhere
     depth: Literal["", "symbols", "shapes", "numbers"]  # of the rules; "" leaves it as it is
     overlay: str  # "" leaves it as it is
-    rule: bool  # the rule of the step at which the pass stands belongs to the text
+    rule: bool  # whether the text includes the rule of the current step
     question: Question | None
 
 
@@ -47,7 +47,7 @@ class Lesson(ToView):
     recording: str
     title: str
     pages: list[Page]
-    at: int  # the page where the lesson stands
+    at: int  # the current page
     role: Literal["", "presents", "follows"]  # whether a class follows it, or it follows a teacher's
     trouble: str  # why following does not work; ""
 
@@ -91,8 +91,8 @@ class ModeStep:
 
     node: int
     op: str
-    value: str  # the tangent or the gradient at the node: numbers where they are few, else shape and norm
-    badge: str  # the same for a box: a number, or a norm
+    value: str  # the tangent or the gradient at the node: values if there are few, else shape and norm
+    badge: str  # the same for a box: a scalar, or a norm
     cost: Cost  # of this step
 
 
@@ -110,7 +110,7 @@ class Mode:
     """Forward or reverse mode for the whole Jacobian."""
 
     name: Literal["forward", "reverse"]
-    passes: int  # that the whole Jacobian takes
+    passes: int  # needed for the whole Jacobian
     each: Cost  # of one pass: the first one
     total: Cost
     shown: list[ModePass]  # the first ones
@@ -128,4 +128,4 @@ class Modes(ToView):
     forward: Mode
     reverse: Mode
     sentence: str  # which one is cheaper here, and why
-    crossover: str  # where that turns
+    crossover: str  # where that changes

@@ -1,4 +1,4 @@
-"""One tensor as it travels: health, histogram, heat map, image, tokens, layout in memory."""
+"""Messages about one tensor: health, histogram, heat map, image, tokens, memory layout."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class Summary:
     max: float | None
     mean: float | None
     std: float | None
-    norm: float | None  # L2; None when NaN or Inf are in it
-    values: list[float | int | bool | str] | None  # all elements when there are at most 6, "nan", "inf", "-inf" as text
+    norm: float | None  # L2; None if it contains NaN or Inf
+    values: list[float | int | bool | str] | None  # all elements if there are at most 6, with "nan", "inf", "-inf" as text
     text: str  # one line for a screen reader
 
 
@@ -43,12 +43,12 @@ class Heat:
     """Pictures of two axes, side by side along a third; at most 128 x 128 cells each and 64 KiB together. A cell pools a block."""
 
     axes: list[int]  # shown side by side, as rows, as columns; -1: none
-    index: list[int]  # along every axis of the tensor; 0 along those that are shown
+    index: list[int]  # along every axis of the tensor; 0 along those shown
     facets: int  # size of the axis shown side by side; the pictures are its indices from `first` on
     first: int
     rows: int  # elements, before pooling
     cols: int
-    block: list[int]  # rows and columns of elements that one cell stands for
+    block: list[int]  # rows and columns of elements in one cell
     pool: Literal["mean", "absmax"]  # of the finite elements of a block
     values: Buffer  # float32 (pictures, r, c); the elements themselves, NaN and Inf among them, where a block is 1 by 1
     marks: Buffer | None  # uint8, where blocks are larger: bit 0 NaN, bit 1 +Inf, bit 2 -Inf somewhere in the block
@@ -58,13 +58,13 @@ class Heat:
 class ImageGrid:
     """The tensor as images, a batch as several of them."""
 
-    layout: str  # "C, H, W": which axis is what
-    layouts: list[str]  # all that are possible
+    layout: str  # "C, H, W": the meaning of each axis
+    layouts: list[str]  # all possible layouts
     count: int  # images in the batch; those from `first` on are shown
     first: int
-    height: int  # pixels, before some were left out
+    height: int  # pixels, before subsampling
     width: int
-    rule: str  # how numbers became brightness, and what was left out
+    rule: str  # how values became brightness, and what was left out
     pixels: Buffer  # uint8 (images, h, w, channels); 1 channel: grey, 3: RGB, 4: RGB and opacity
 
 
@@ -75,8 +75,8 @@ class Tokens:
     rows: int
     cols: int
     ids: list[list[int]]
-    texts: list[list[str]]  # "": the vocabulary has no such id
-    unknown: int  # how many of those
+    texts: list[list[str]]  # "" for ids that are not in the vocabulary
+    unknown: int  # the number of those
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ class MemoryLayout:
     elements: int  # of the memory
     offset: int
     strides: list[int]
-    order: list[int]  # of a small memory: which element of the tensor, counted in order, lies at each place; -1: none
-    shares: list[float]  # of a larger one: how much of each of its equal pieces belongs to the tensor
+    order: list[int]  # for a small memory, the flat index of the tensor's element at each position; -1: none
+    shares: list[float]  # for a larger memory, the fraction of each of its equal pieces that belongs to the tensor
     words: str
     sharers: list[Sharer]
 
@@ -110,20 +110,20 @@ class Inspected(ToView):
     node: int
     what: Literal["value", "grad"]
     name: str
-    accessor: str  # the Python expression for this tensor, such as "model.layers[0].weight"; "" when there is none
+    accessor: str  # the Python expression for this tensor, such as "model.layers[0].weight"; "" if there is none
     facts: list[Fact]
     summary: Summary | None  # None: no such tensor; `missing` says why
     histogram: Histogram | None
     heat: Heat | None
-    image: ImageGrid | None  # instead of a heat map, when it was asked for
-    layouts: list[str]  # in which it could be seen as an image
+    image: ImageGrid | None  # replaces the heat map on request
+    layouts: list[str]  # possible layouts as an image
     tokens: Tokens | None
     labels: list[str]  # tokens along both axes of attention weights
     note: str  # what was recognised: attention weights
     storage: MemoryLayout | None
-    earlier: str  # the recording before this one that has a tensor of the same name, by its title; "": none
+    earlier: str  # the title of the previous recording with a tensor of the same name; "": none
     forward: Rules | None  # the op that made it
-    missing: str  # "why is grad None?" answered, or why the value is gone; "" when it is there
+    missing: str  # why the gradient or the value is missing; "" if it is there
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class TensorElement(ToView):
     what: Literal["value", "grad"]
     index: list[int]
     text: str
-    path: str  # the expression for it, such as "hidden[3, 17]"; "" when the tensor has none
+    path: str  # the expression for it, such as "hidden[3, 17]"; "" if the tensor has none
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Times as they travel."""
+"""Messages about times."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class TimeTotal:
     """What one line, op or module took, in seconds."""
 
     name: str  # the text of the line, "mul", "layers.0"
-    label: str  # of a module: its class
-    site: int  # of a line; -1: none
+    label: str  # for a module, its class
+    site: int  # for a line; -1: none
     calls: int  # of ops, of a module; forward
     forward: float
     backward: float
-    inside: float  # of a module: seconds of both that modules inside it took
+    inside: float  # for a module, seconds of both kinds spent in modules inside it
     node: int  # the one that took longest; -1: it is not in the graph
 
 
@@ -30,20 +30,20 @@ class Timing(ToView):
     re: int | None
     recording: str
     seconds: float  # how long the recorded code ran
-    forward: float  # of it in ops
-    backward: float  # of it in backward steps
-    begin: float  # the window that the events are of
+    forward: float  # seconds in ops
+    backward: float  # seconds in backward steps
+    begin: float  # the window of the events
     end: float
-    events: Buffer  # float64 (n, 2): begin and duration, in the order of the begins
+    events: Buffer  # float64 (n, 2): begin and duration, sorted by begin
     places: Buffer  # int32 (n, 2): node, -1 for one that is not in the graph; 0 forward, 1 backward
     names: list[str]  # of ops
-    ops: Buffer  # int32 (n): place in `names`
-    left_out: int  # events in the window that are shorter than those told, for there are too many
+    ops: Buffer  # int32 (n): index in `names`
+    left_out: int  # shorter events in the window that were not sent, as there are too many
     left_out_seconds: float
     lines: list[TimeTotal]  # longest first, at most 200 of each
     by_op: list[TimeTotal]
     by_module: list[TimeTotal]
-    cost: str  # what recording itself cost, in a sentence; "" when it is not known
+    cost: str  # the cost of recording itself, in a sentence; "" if unknown
     missing: str  # why there are no times; ""
 
 

@@ -1,4 +1,4 @@
-"""A training loop under the view's control, as it travels."""
+"""Messages about a training loop controlled by the view."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Training(ToView):
     kind: ClassVar[str] = "training"
     re: int | None
     recording: str
-    turn: int  # turns that have been gone through
+    turn: int  # iterations done
     total: int  # -1: unknown
     state: Literal["waits", "runs", "ended"]
-    resets: bool  # it can be put back to its start
+    resets: bool  # whether it can be reset to its start
 
 
 @dataclass(frozen=True)

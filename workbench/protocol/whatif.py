@@ -1,4 +1,4 @@
-"""What-ifs and local derivatives as they travel."""
+"""Messages about what-ifs and local derivatives."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class LocalPart:
     kind: Literal["scalar", "elementwise", "matrix", "row", ""]  # "": there is none, `missing` says why
     structure: str  # "diagonal", "dense", ...: what the Jacobian looks like
     sentence: str
-    number: float | str | None  # of a scalar
+    number: float | str | None  # for a scalar
     rows: int  # of the Jacobian
     cols: int
     picture: Picture | None
-    chosen: int  # the row that is shown, where the whole is too large
-    equation: list[Term]  # upstream ∘ local = contribution, where the pass has come by
+    chosen: int  # the row shown, if the whole is too large
+    equation: list[Term]  # upstream ∘ local = contribution, if the pass has taken this step
     sub_steps: list[SubStep]
     missing: str
 
@@ -69,7 +69,7 @@ class Local(ToView):
     node: int
     place: int  # the step of the pass; 0: none
     shape: list[int]  # of the result
-    forward: list[Term]  # what the op took and what it made, where all of it is known
+    forward: list[Term]  # the op's inputs and its result, if all are known
     parts: list[LocalPart]
     missing: str
 
@@ -80,7 +80,7 @@ class AskLocal(ToKernel):
     id: int
     node: int
     place: int = 0
-    chosen: int = 0  # flat index of the result whose row is wanted
+    chosen: int = 0  # flat index of the result element for which the row is wanted
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class FanOut(ToView):
     re: int | None
     recording: str
     node: int
-    index: int  # where the pass stood
+    index: int  # the current step of the pass
     addends: list[Addend]
     total: Picture | None
     sentence: str
@@ -139,8 +139,8 @@ class PathPart:
     """One path from the loss, or all paths that end with these nodes."""
 
     nodes: list[int]
-    inputs: list[int]  # by which input each node was entered, where it takes the same tensor twice; else -1
-    paths: str  # how many, as a number or 2.66e+95
+    inputs: list[int]  # the input by which each node was entered, if it takes the same tensor twice; else -1
+    paths: str  # the number of paths, as 12 or 2.66e+95
     share: float | None  # of the gradient; all shares add up to 1
     norm: float | None
 
@@ -208,7 +208,7 @@ class Beside:
     name: str
     base: Summary | None
     other: Summary | None
-    difference: float | str | None  # ‖other − base‖ / ‖base‖; "inf" where only the base is zero
+    difference: float | str | None  # ‖other − base‖ / ‖base‖; "inf" if only the base is zero
 
 
 @dataclass(frozen=True)
@@ -221,7 +221,7 @@ class ForkPart:
     edit: str
     written: bool  # its gradients are in .grad now
     parameters: list[Beside]
-    here: Beside | None  # the gradient of the node whose step the pass stands at
+    here: Beside | None  # the gradient at the node of the current step
     differences: list[float | str | None]  # for each step of the plan
 
 
