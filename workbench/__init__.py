@@ -104,7 +104,7 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
 
 
 def breakpoint(when: str = "", *, op: str = "", name: str = "", module: str = "") -> Any:
-    """Set a breakpoint that stops backward passes: at an `op`, at a glob (`name="layers.*.weight"`, `module="encoder"`), or anywhere.
+    """Set a breakpoint for backward passes: at an `op`, at a glob (`name="layers.*.weight"`, `module="encoder"`), or anywhere.
 
     With `when`, stop only if the condition holds for a gradient: "nan > 0 or norm > 1e3 or norm < 1e-8 or zero > 0.99". The breakpoint
     lasts until the kernel exits. Raises ValueError, with the reason, for a condition that cannot be parsed.
@@ -171,8 +171,7 @@ def memory(of: Any = None) -> Any:
 
 
 def why(tensor: Tensor) -> Any:
-    """Find what keeps a tensor's memory alive: chains from variables, outputs, errors, graphs, optimizers, ..., each with the line that
-    cuts it.
+    """Find what keeps a tensor's memory alive: chains from variables, outputs, graphs, optimizers, ..., each with the line that cuts it.
 
     Searches at most 200,000 of the program's objects (about 0.3 s), and keeps none of them. Raises TypeError if `tensor` is neither a
     Tensor nor an array.
@@ -184,10 +183,9 @@ def why(tensor: Tensor) -> Any:
 
 
 def release(*what: str) -> None:
-    """Free what the workbench and the notebook keep: "recordings" (arrays kept for viewing), "error" (its local variables), "outputs",
-    "view".
+    """Free "recordings" (arrays kept for viewing), "error" (its local variables), "outputs" or "view" (what the panel shows).
 
-    "view" is what the panel shows. Without arguments, all four are freed. Graphs and statistics remain. Raises ValueError for any other
+    Without arguments, all four are freed. Graphs and statistics remain. Raises ValueError for any other
     word.
     """
     from .releasing import release
@@ -350,8 +348,7 @@ def local_jacobian(tensor: Tensor, row: int = 0) -> Any:
 
 
 def paths(loss: Tensor, tensor: Tensor, most: int = 12) -> Any:
-    """Split the gradient of `tensor` into the contributions of paths from `loss`, which add up to it. Lists at most about `most` entries.
-    """
+    """Split the gradient of `tensor` into the contributions of paths from `loss`, which add up to it. Lists at most about `most` entries."""
     from .whatif.ask import paths
 
     return paths(loss, tensor, _names(), most)

@@ -60,7 +60,7 @@ def put_in_boxes(recording: Recording, modules: Iterable[Any], nn: Any) -> None:
 
 
 def _owners(recording: Recording, modules: Iterable[Any], nn: Any) -> Iterator[tuple[int, list[Chain]]]:
-    """The rows of parameters, each with the modules that hold it, in the modules' order of creation."""
+    """The rows of parameters, each with the modules that hold it, in the order of registration."""
     found: dict[int, list[Chain]] = defaultdict(list)
     modules = list(modules)
     rows = {id(tensor): row for row, held in enumerate(recording.ref) if held is not None and (tensor := held()) is not None}
@@ -79,8 +79,7 @@ def _owners(recording: Recording, modules: Iterable[Any], nn: Any) -> Iterator[t
 
 
 def _anchors(r: Recording, owners: dict[int, list[Chain]]) -> tuple[list[_Anchor], dict[int, list[int]]]:
-    """The ops that use a module's parameters; and those computed from weights alone, such as a transpose, each with the rows that use it.
-    """
+    """The ops that use a module's parameters; and those computed from weights alone, such as a transpose, with the rows that use them."""
     anchors: list[_Anchor] = []
     made: dict[int, tuple[Chain, tuple[int, int]]] = {}  # row computed from one module's weights alone -> that module's chain, and the use
     weights: dict[int, list[int]] = {}

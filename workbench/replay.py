@@ -104,8 +104,7 @@ class Replay:
         raise protocol.Refused("It was not kept, and the pass run again does not come to this step.")
 
     def _checked(self, start: int, place: int) -> list[tuple[Any, Any]]:
-        """The tensors whose retained gradient a rerun would change, with that gradient. Raises Refused if the tape or a hook prevents it.
-        """
+        """The tensors with a retained gradient that a rerun would change, and that gradient. Refused if the tape or a hook forbids it."""
         held = []
         for node in self.nodes[start:place]:
             if node.op is not None and node.saved is tape.FREED:

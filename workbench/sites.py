@@ -24,7 +24,7 @@ def line_of(code: CodeType, lasti: int) -> int:
 
 
 class Sites:
-    """Finds the user's frame for one recorder, and caches which code is whose."""
+    """Finds the user's frame for one recorder, and caches which code objects are hidden."""
 
     def __init__(self) -> None:
         self.hidden: dict[int, bool] = {}  # id of a code object -> whether it is not the user's

@@ -540,7 +540,7 @@ def said(error: BaseException) -> str:
 
 
 def _holder(node: Any) -> ref | None:
-    """The tensor whose `.grad` the pass sets at this node."""
+    """The tensor of which the pass sets `.grad` at this node."""
     if node.op is None:
         return node.tensor
     return node.hooks.retain if node.hooks is not None else None

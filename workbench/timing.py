@@ -258,7 +258,7 @@ def _trial(n: int = 100) -> tuple[float, float]:
     recorder = Recorder("calibration")
     recent.forget(recorder.recording)  # not a recording of the user's
 
-    def tell(*told: Any) -> None:  # takes the place of the engine's call
+    def tell(*told: Any) -> None:  # replaces the engine's call
         recorder.begins()
         recorder.op(*told)
 

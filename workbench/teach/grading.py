@@ -1,4 +1,4 @@
-"""Grade the answers in a file, computed anew from the live tensors: for the cell that nbgrader runs."""
+"""Grade the answers in a file, judged again with the live tensors: for the cell that nbgrader runs."""
 
 from __future__ import annotations
 

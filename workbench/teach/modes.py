@@ -128,9 +128,7 @@ class Jacobian:
         )
 
     def mode(self, name: Literal["forward", "reverse"]) -> Mode:
-        """One mode for the whole Jacobian. A pass's cost does not depend on its seed, so only a few are run, and the cost of all is
-        computed.
-        """
+        """One mode for the whole Jacobian. A pass's cost does not depend on its seed, so only a few passes are run."""
         passes = self.n if name == "forward" else self.m
         run = self.forward if name == "forward" else self.reverse
         walked = [run(number)[0] for number in range(min(passes, SHOWN))]

@@ -55,9 +55,7 @@ CONSTANTS = {"pi": numpy.pi, "e": numpy.e, "inf": numpy.inf, "nan": numpy.nan}
 
 
 class Expression:
-    """A typed expression in one array: `Expression("g.clip(-1, 1)", "g").on(array)`. Raises BadExpression, with the error's position if
-    known.
-    """
+    """A typed expression in one array: `Expression("g.clip(-1, 1)", "g").on(array)`. Raises BadExpression, which says what is wrong."""
 
     def __init__(self, text: str, name: str = "g") -> None:
         self.text, self.name = text.strip(), name

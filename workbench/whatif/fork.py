@@ -53,8 +53,7 @@ class Run:
 
 
 class Fork:
-    """A pass with one gradient changed. `gradients` of `run` are by row; `difference(row)` compares with the base, `write()` sets `.grad`.
-    """
+    """A pass with one gradient changed. `run.gradients` are by row; `difference(row)` compares with the base, `write()` sets `.grad`."""
 
     def __init__(self, name: str, edit: Edit, place: int, base: Run, run: Run, ground: Ground) -> None:
         self.name, self.edit, self.place = name, edit, place

@@ -79,8 +79,7 @@ def local_derivatives(one: One, chosen: int = 0) -> list[LocalDerivative | Canno
 
 
 def local_derivative(one: One, slot: int, chosen: int = 0) -> LocalDerivative:
-    """The local Jacobian with respect to one input. Raises Cannot if there is none, as for functions that are not complex differentiable.
-    """
+    """The local Jacobian with respect to one input. Raises Cannot if there is none, as for functions not complex differentiable."""
     source = one.node.inputs[slot]
     made = LocalDerivative(slot, one.sources[slot], one.names[slot], one.shape, tuple(source.shape), "", "", None)
     rows, cols = prod(one.shape), prod(source.shape)

@@ -19,8 +19,7 @@ class Pictures:
         self.buffers: list[bytes] = []
 
     def of(self, array: Any, label: str) -> protocol.Picture:
-        """A picture with the last axis as columns and all others as rows; blocks are averaged, and a block with NaN or Inf is NaN or Inf.
-        """
+        """A picture: the last axis as columns, all others as rows. Blocks are averaged, and a block with NaN or Inf is NaN or Inf."""
         data = host(array)
         plane = data.reshape(-1, data.shape[-1]) if data.ndim and data.size else data.reshape(data.size and 1, data.size)
         rows, cols = plane.shape
