@@ -185,8 +185,7 @@ def why(tensor: Tensor) -> Any:
 def release(*what: str) -> None:
     """Free "recordings" (arrays kept for viewing), "error" (its local variables), "outputs" or "view" (what the panel shows).
 
-    Without arguments, all four are freed. Graphs and statistics remain. Raises ValueError for any other
-    word.
+    Without arguments, all four are freed. Graphs and statistics remain. Raises ValueError for any other word.
     """
     from .releasing import release
 
@@ -278,7 +277,7 @@ def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = 
     `.dot` and `.mmd` are the graph for other tools; `trace.json` holds times for Chrome's tracing.
 
     `target` is a view, the result of `wb.record()` or `wb.step()`, or a tensor; by default, what was shown last. `budget` limits the data
-    of a page ("8 MB"); the page says what was left out. `stats` adds the statistics of each value to a `.json`. Absolute paths are
+    of a page ("8 MB"); what does not fit is reported. `stats` adds the statistics of each value to a `.json`. Absolute paths are
     shortened unless `paths`. Raises ValueError for any other extension, RuntimeError if there is nothing to export.
     """
     from .exporting.ask import export
@@ -348,7 +347,7 @@ def local_jacobian(tensor: Tensor, row: int = 0) -> Any:
 
 
 def paths(loss: Tensor, tensor: Tensor, most: int = 12) -> Any:
-    """Split the gradient of `tensor` into the contributions of paths from `loss`, which add up to it. Lists at most about `most` entries."""
+    """Split the gradient of `tensor` into the contributions of paths from `loss`, which add up to it. Lists about `most` at most."""
     from .whatif.ask import paths
 
     return paths(loss, tensor, _names(), most)

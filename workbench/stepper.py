@@ -473,7 +473,7 @@ class Stepper:
         return None if taken is None else taken.message
 
     def steps(self, already: set[int], most: int = AT_ONCE) -> list[protocol.Step]:
-        """The current step and at most `most` - 1 before it, among those taken and not in `already`."""
+        """The messages of the latest `most` steps up to the current one that are not in `already`."""
         wanted = [i for i in range(self.index, 0, -1) if i not in already][:most]
         return [step for i in reversed(wanted) if (step := self.step(i)) is not None]
 

@@ -27,7 +27,7 @@ SECONDS = 1.0  # between two checks of a teacher's file
 
 
 class Say:
-    """A page: text and its place. `step` moves the pass: to the step at `at` (the default), "start", "end", a number, or None: not at all."""
+    """A page: text and place. `step` moves the pass: to the step at `at` (the default), "start", "end", a number, or None: not at all."""
 
     def __init__(
         self, text: str, at: Any = None, *, step: Any = "there", depth: Depth = "", overlay: str = "", rule: bool | None = None
