@@ -67,7 +67,7 @@ class WatchMagics(Magics):
 
     @line_cell_magic
     def torch(self, line: str, cell: str | None = None) -> None:
-        """From now on `import torch` gives the engine. As %%torch the cell is watched too, with %%watch's options."""
+        """Make `import torch` import the engine from now on. As %%torch, also watch the cell, with the options of %%watch."""
         __tracebackhide__ = True
         if cell is None and line.strip():
             raise UsageError("%torch takes no arguments; as %%torch it takes those of %%watch")
