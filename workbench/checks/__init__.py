@@ -1,5 +1,5 @@
-"""Debugging aids: what is wrong with a recorded program, where, why it matters, and the line that mends it.
+"""Debugging checks: find mistakes in a recorded program, with the line, the reason why it matters, and a fix.
 
-`look.look` runs the checks, one module for each family; `witness` notes, while code is recorded, what a recording has no rows for;
-`guard` stops a program at the very op that makes a NaN; `fingerprint` pins a graph's structure in tests.
+`look.look` runs the checks, one module per family; `witness` collects, during recording, events for which a recording has no rows;
+`guard` stops a program at the op that makes a NaN; `fingerprint` compares a graph's structure in tests.
 """

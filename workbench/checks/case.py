@@ -1,4 +1,4 @@
-"""What every check looks at: a recording that has ended, with its lines, names and operands in words."""
+"""The subject of every check: a finished recording, with helpers for its rows, source lines, names and operands."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ..protocol.checks import Finding, Operand, Severity
 from ..recording import Recording
 from .witness import Witness
 
-MOST = 32  # calls of one op that a check looks at, the last ones
+MOST = 32  # a check examines this many of the last calls of an op
 
 
 class Case:
-    """A recording under examination, and weak references to the optimizers among the user's variables."""
+    """A recording to check, with weak references to the optimizers among the user's variables."""
 
     def __init__(self, recording: Recording, optimizers: Iterable[ref] = ()) -> None:
         self.r, self._optimizers = recording, list(optimizers)
@@ -34,28 +34,28 @@ class Case:
 
     @cached_property
     def reasons(self) -> Reasons:
-        """Why gradients are missing."""
+        """Explains missing gradients."""
         return Reasons(self.r)
 
     @cached_property
     def optimizers(self) -> list[Any]:
-        """Those that took a step while it was recorded, and those among the user's variables."""
+        """The optimizers that took a step during recording, and those among the user's variables."""
         held = [*self.witness.optimizers.values(), *self._optimizers]
         return list({id(one): one for weak in held if (one := weak()) is not None}.values())
 
     @cached_property
     def models(self) -> list[Any]:
-        """The outermost modules that ran and are still there."""
+        """The outermost modules that ran and are still alive."""
         return [module for held in self.r.modules if (module := held()) is not None]
 
     def updates(self, p: Any) -> bool:
-        """Whether an optimizer was given the parameter, also one that is gone: a training is often a function."""
+        """Whether an optimizer was given the parameter, even if it is gone: training often runs inside a function."""
         known = self.witness.given.get(id(p))
         return known is not None and known() is p or any(p is q for one in self.optimizers for g in one.param_groups for q in g["params"])
 
     @cached_property
     def by_op(self) -> dict[str, list[int]]:
-        """Rows by the name of their op."""
+        """Rows by op name."""
         found: dict[Any, list[int]] = {}
         for row, op in enumerate(self.r.ops):
             if op is not None:
@@ -69,20 +69,20 @@ class Case:
         return named
 
     def rows(self, *ops: str) -> list[int]:
-        """The last rows of these ops that did not fail."""
+        """The last rows of these ops, without failed ones."""
         found = [row for op in ops for row in self.by_op.get(op, ())[-MOST:]]
         return [row for row in sorted(found) if self.r.dtype[row] is not None]
 
     @cached_property
     def consumers(self) -> dict[int, list[int]]:
-        """Row -> the rows that use it."""
+        """Map each row to the rows that use it."""
         found: dict[int, list[int]] = {}
         for source_row, target in zip(self.r.source, self.r.target, strict=True):
             found.setdefault(source_row, []).append(target)
         return found
 
     def came_to_loss(self, row: int) -> bool:
-        """Whether the loss of one of the last passes was computed from the row."""
+        """Whether the loss of one of the last passes depends on the row."""
         return row in self._before_losses
 
     @cached_property
@@ -90,11 +90,11 @@ class Case:
         return set().union(*(self.r.reachable(one.root) for one in self.witness.passes[-MOST:] if one.root >= 0))
 
     def input(self, row: int, slot: int = 0) -> int:
-        """The row of input number `slot`; -1 for none."""
+        """The row of input `slot`; -1 if there is none."""
         return next((s for s, at in self.r.inputs(row) if at == slot), -1)
 
     def made_by(self, row: int, through: Iterable[str] = ()) -> int:
-        """The op that made the row's values, passing by ops of these names, which only move elements."""
+        """The row that made the values, skipping ops in `through`, which only move elements."""
         passed = frozenset(through)
         for _ in range(8):
             if self.r.op_name(row) not in passed:
@@ -103,7 +103,7 @@ class Case:
         return row
 
     def losses(self) -> list[float]:
-        """Of each pass the value of its loss, where that is known."""
+        """The loss of each pass for which it is known."""
         found = []
         for one in self.witness.passes:
             array = self.r.value(one.root) if one.root >= 0 else None
@@ -112,12 +112,12 @@ class Case:
         return found
 
     def loss(self) -> float:
-        """Of the last pass; NaN where it is not known."""
+        """The last known loss; NaN if there is none."""
         return (self.losses() or [nan])[-1]
 
     @cached_property
     def gradients(self) -> list[tuple[int, float]]:
-        """Row and largest |gradient| of each leaf that has one, as it is now or was when an optimizer last used it, in order of use."""
+        """(row, largest |gradient|) of each leaf, now or when an optimizer last used it, in the order of rows."""
         found = []
         for row in sorted({*self.r.gradients, *self.witness.largest}):
             held = self.r.gradients.get(row)
@@ -135,7 +135,7 @@ class Case:
         return activations.activations(self.r)[0]
 
     def diverges(self) -> bool:
-        """Whether gradients that explode were of a usual size when the training began: then its steps are too long."""
+        """Whether gradients explode that were of normal size when training began, which means that the steps are too long."""
         at_first = self.witness.earliest.values()
         grown = any(size > EXPLODING for _, size in self.gradients)
         return grown and len(self.witness.updates) > 1 and bool(at_first) and max(at_first) <= EXPLODING
@@ -143,11 +143,11 @@ class Case:
     # -- words ------------------------------------------------------------------------------------------------------------------
 
     def called(self, row: int) -> str:
-        """What the user calls the row: "hidden", "layers.0.weight", or "matmul, line 7"."""
+        """The name of the row: "hidden", "layers.0.weight", or "matmul, line 7"."""
         return self.r.called(row)
 
     def at(self, row: int) -> str:
-        """Such as " at line 3 of In [2]"; "" where it is not known."""
+        """The position of a row as text, such as " at line 3 of In [2]"; "" if it is not known."""
         site = self.site(row)
         return f" at {place(site)}" if site is not None else ""
 
@@ -159,7 +159,7 @@ class Case:
         return None if where is None or where[0] is None else self.sources.site(*where)
 
     def site_of_use(self, row: int) -> protocol.Site | None:
-        """The line that first uses a parameter for something else than to write into it."""
+        """The line that first uses a parameter, ignoring in-place writes to it."""
         for user in self.consumers.get(row, ()):
             site = self.site_of_use(user) if self.r.note[user].startswith("in place") else self.site(user)
             if site is not None:
@@ -167,12 +167,12 @@ class Case:
         return None
 
     def site_at(self, code: CodeType, line: int) -> protocol.Site | None:
-        """A line of a code object of which no instruction is known."""
+        """The site of a line of a code object; None if no instruction belongs to it."""
         lasti = next((2 * i for i, (at, *_) in enumerate(code.co_positions()) if at == line), None)
         return None if lasti is None else self.sources.site(code, lasti)
 
     def site_of_attribute(self, module: Any, name: str) -> protocol.Site | None:
-        """The line of a module's `__init__` that gives it this attribute."""
+        """The line of a module's `__init__` that sets this attribute."""
         code = getattr(type(module).__init__, "__code__", None)
         if code is None:
             return None
@@ -195,7 +195,7 @@ class Case:
 
 
 def place(site: protocol.Site) -> str:
-    """line 3 of In [2]"""
+    """Format a site: "line 3 of In [2]"."""
     return f"line {site.line} of {site.cell or site.file}"
 
 
@@ -204,7 +204,7 @@ def shape(dims: Iterable[int]) -> str:
 
 
 def several(words: list[str], most: int = 4) -> str:
-    """a, b and c; of many the first, and how many more."""
+    """Join words: "a, b and c", or "a, b, c and 5 more"."""
     if len(words) > most:
         words = [*words[: most - 1], f"{len(words) - most + 1} more"]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -1,4 +1,4 @@
-"""What ended the code, told with its cause: failed ops, and passes that could not run."""
+"""Checks of the error that ended the code: failed ops and failed backward passes, with their cause."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .case import Case, place
 
 
 def check(case: Case) -> list[Finding]:
-    """The finding about the error that ended the code, where its cause is known."""
+    """Return the finding about the error that ended the code, if its cause is known."""
     found = _operation(case) if case.r.failure >= 0 else []
     if not found and case.witness.ended is not None:
         found = _ending(case)
@@ -205,7 +205,7 @@ def _last(case: Case) -> int:
 
 
 def _spoiled(case: Case) -> Finding:
-    """Both lines: the one that saved, and the one that wrote over it."""
+    """The finding for an overwritten saved tensor, with the op that saved it and the line that overwrote it."""
     ended, r = case.witness.ended, case.r
     assert ended is not None
     saved = ended.step
@@ -248,7 +248,7 @@ def _spoiled(case: Case) -> Finding:
 
 
 def _spoiled_by_pytorch(case: Case, site: Site | None, at: str) -> list[Finding]:
-    """PyTorch says which op made what was overwritten, and its shape; the recording has the write."""
+    """The same for PyTorch, whose message names the shape and the maker of the overwritten tensor; the recording has the write."""
     ended, r = case.witness.ended, case.r
     assert ended is not None
     said = re.search(r"\[([\d, ]*)\]\], which is output \d+ of (\w+?)(?:Backward\d*)?,", ended.text)
@@ -278,7 +278,7 @@ def _spoiled_by_pytorch(case: Case, site: Site | None, at: str) -> list[Finding]
 
 
 def _untracked(case: Case, at: str, site: Site | None) -> Finding:
-    """backward() on what no gradient can flow through: where the path broke."""
+    """The finding for backward() on an untracked tensor, with the op that broke the path."""
     r, row = case.r, _last(case)
     sentence, broken = f"backward(){at} was called on a tensor that no gradient reaches.", -1
     if row >= 0:

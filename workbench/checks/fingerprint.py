@@ -1,4 +1,4 @@
-"""A graph's structure pinned down: ops, shapes, dtypes and modules, without names, lines, values or time."""
+"""Fingerprints of a graph's structure: ops, shapes, dtypes, attributes and modules, without names, lines, values or times."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ..model_health.activations import module_of
 from ..recorder import is_parameter
 from ..recording import Recording, recent
 
-UPDATE = "WB_UPDATE"  # the environment variable that has files written anew
+UPDATE = "WB_UPDATE"  # the environment variable that makes files be rewritten
 FORMAT = 1
 
 
 def structure(loss: Tensor) -> list[dict[str, Any]]:
-    """The nodes that `loss` depends on, in the order in which they ran. Modules are known of what was recorded.
+    """The nodes that `loss` depends on, in execution order. Modules are known only for recorded nodes.
 
-    RuntimeError for a tensor without a graph.
+    Raises TypeError for anything but a tensor of the engine, and RuntimeError for a tensor without a graph.
     """
     if not isinstance(loss, Tensor):
         raise TypeError(f"A fingerprint is of a tensor of the engine, got {type(loss).__name__}.")
@@ -38,14 +38,14 @@ def structure(loss: Tensor) -> list[dict[str, Any]]:
 
 
 def fingerprint(loss: Tensor) -> str:
-    """16 hexadecimal digits that change when an op, a shape, a dtype, an attribute, a module or the wiring does, and with nothing else."""
+    """Return 16 hexadecimal digits that depend only on ops, shapes, dtypes, attributes, modules and the graph's edges."""
     return _digest(structure(loss))
 
 
 def assert_unchanged(loss: Tensor, file: str | os.PathLike[str], update: bool | None = None) -> None:
-    """AssertionError, with the lines that differ, when the graph behind `loss` is not the one in `file` (JSON).
+    """Compare the graph of `loss` with the one in `file` (JSON). Raises AssertionError with the differing lines if they differ.
 
-    The file is written anew with `update=True`, with `--update` on the command line, or with WB_UPDATE=1 in the environment.
+    The file is rewritten instead with `update=True`, with `--update` on the command line, or with WB_UPDATE=1 in the environment.
     """
     path, nodes = Path(file), structure(loss)
     if update if update is not None else "--update" in sys.argv[1:] or os.environ.get(UPDATE, "") not in ("", "0"):
@@ -67,7 +67,7 @@ def assert_unchanged(loss: Tensor, file: str | os.PathLike[str], update: bool | 
 
 
 def difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str:
-    """What was removed (-) and added (+), with two lines around; numbers only where nothing else differs."""
+    """A unified diff with two lines of context; nodes are numbered only if nothing else differs."""
     for numbered in (False, True):
         old, new = ([line(nodes, at, numbered) for at in range(len(nodes))] for nodes in (before, after))
         told = [text for text in difflib.unified_diff(old, new, lineterm="", n=2) if not text.startswith(("---", "+++"))]
@@ -77,7 +77,7 @@ def difference(before: list[dict[str, Any]], after: list[dict[str, Any]]) -> str
 
 
 def line(nodes: list[dict[str, Any]], at: int, numbered: bool = False) -> str:
-    """One node: module, op, dtype, shape, attributes, and what it takes."""
+    """Format one node: module, op, dtype, shape, attributes and inputs."""
     one = nodes[at]
 
     def called(source: int | None) -> str:
@@ -115,7 +115,7 @@ def _node(node: Any, number: dict[Any, int], recording: Recording | None) -> dic
 
 
 def _plain(value: Any) -> str:
-    """An attribute as text that is the same in every process."""
+    """An attribute as text that is identical in every process."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return f"{value.dtype} {tuple(value.shape)}"
     if isinstance(value, (tuple, list)):

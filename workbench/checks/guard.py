@@ -1,4 +1,4 @@
-"""Stop at the very op, forward or backward, that makes a NaN or an infinity."""
+"""Stop a program at the op, forward or backward, that makes a NaN or an infinity."""
 
 from __future__ import annotations
 
@@ -17,29 +17,32 @@ from .not_finite import because, because_backward, opposite, rule_text
 
 
 class NotFiniteError(FloatingPointError, RuntimeError):
-    """An op made what is not finite; the sentence says which element, and what its operands had there. A RuntimeError, as PyTorch's is."""
+    """Raised by `guard` when an op makes a NaN or an infinity; the message names the element and the operands' values there.
+
+    It is also a RuntimeError, as in PyTorch's anomaly mode.
+    """
 
 
 @contextmanager
 def guard(nan: bool = True, inf: bool = True) -> Iterator[None]:
-    """Inside the block the first op that makes NaN, or (`inf`) an infinity of finite numbers, raises NotFiniteError."""
+    """Within the block, raise NotFiniteError at the first op that makes a NaN, or (`inf`) an infinity from finite values."""
     wanted = frozenset((*(("NaN",) if nan else ()), *(("+Inf", "−Inf") if inf else ())))
     with ExitStack() as stack:
         stack.enter_context(observe.observing(Guard(wanted, observe.current)))
         if loaded.torch() is not None:
-            from ..torch_models.guard import guarding  # it imports this module
+            from ..torch_models.guard import guarding  # circular import
 
             stack.enter_context(guarding(wanted))
         yield
 
 
 class Guard(observe.Observer):
-    """Looks at every result and every gradient, and tells everything on to who watched before."""
+    """An observer that checks every result and every gradient, and forwards all events to the previous observer."""
 
     def __init__(self, wanted: frozenset[str], inner: observe.Observer | None) -> None:
         self.wanted, self.inner = wanted, inner
-        self.lines: dict[int, str] = {}  # the tape's time of a node -> the user's line that made it
-        if inner is not None:  # what it does not look at itself goes there straight
+        self.lines: dict[int, str] = {}  # time of a node -> the user's line that made it
+        if inner is not None:  # other events go directly to the previous observer
             self.begins, self.failed = inner.begins, inner.failed
             self.enter, self.leave = inner.enter, inner.leave
             self.backward_begins, self.step_begins, self.updated = inner.backward_begins, inner.step_begins, inner.updated
@@ -70,11 +73,11 @@ class Guard(observe.Observer):
 
 
 def check(op: Any, given: Iterable[Any], settings: Iterable[Any], result: Any, wanted: frozenset[str]) -> None:
-    """NotFiniteError when the op's result has one of the `wanted` kinds that its operands and settings had not."""
+    """Raise NotFiniteError if the op's result has one of the `wanted` kinds: any NaN, or infinities from finite operands and settings."""
     given = [_array(x) for x in given]
     before = {kind for x in (*given, *settings) for kind in _kinds_of(x)}
     for kind in values.kinds(result):
-        # infinities that were put there, as in a mask, are meant
+        # existing infinities, as in a mask, are intended
         if kind not in wanted or kind != "NaN" and before:
             continue
         index = values.first(result, kind)
@@ -93,7 +96,7 @@ def check(op: Any, given: Iterable[Any], settings: Iterable[Any], result: Any, w
 
 
 def check_backward(op: Any, arrived: Iterable[Any], gradients: Iterable[Any], line: str, wanted: frozenset[str]) -> None:
-    """NotFiniteError when a backward step made one of the `wanted` kinds from gradients that were finite; `line`: where its op ran."""
+    """Raise NotFiniteError if a backward step made one of the `wanted` kinds from finite gradients; `line` is where its op ran."""
     upstream = [_array(g) for g in arrived if g is not None]
     if not all(map(values.finite, upstream)):
         return

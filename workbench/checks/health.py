@@ -1,4 +1,4 @@
-"""Gradients that vanish or explode, units that are dead, activations that are saturated."""
+"""Checks for vanishing and exploding gradients, dead units and saturated activations."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from ..protocol import ActivationRow
 from ..protocol.checks import Finding
 from .case import Case, place, several
 
-DEAD = 0.5  # share of a layer's units from which it is a warning
-UNEVEN = 1000.0  # gradients that are small everywhere are those of a model that has learned
-LISTED = 12  # parameters of a finding about many
-PASSED = 8  # ops between an activation and the next layer, such as those of a dropout
+DEAD = 0.5  # share of dead units in a layer from which it is a warning
+UNEVEN = 1000.0  # largest over smallest gradient; uniformly small gradients are those of a converged model
+LISTED = 12  # parameters listed in a finding about many
+PASSED = 8  # ops followed from an activation to the next layer, such as those of a dropout
 
-Sizes = list[tuple[int, float]]  # rows and largest |gradient|, in depth order: that in which the program used them
+Sizes = list[tuple[int, float]]  # (row, largest |gradient|), in the order in which the program used them
 
 
 def check(case: Case, thorough: bool) -> list[Finding]:
-    """Of the parameters' gradients as they are now, or were when an optimizer last used them; thorough: of activations too."""
+    """Check the parameters' gradients, now or when an optimizer last used them, and with `thorough` the activations too."""
     nothing = [row for row, largest in case.gradients if largest == 0 and len(case.r.shape[row]) > 1]
     layers = case.activations if thorough or nothing else []
     dead = [one for one in layers if one.flag in ("dead units", "all dead") and one.units > 1]
     around = {one.node: _around(case, one.node) for one in dead if one.flag == "all dead"} if nothing else {}
-    if not thorough:  # only what tells why gradients are 0
+    if not thorough:  # only layers that explain zero gradients
         dead = [one for one in dead if around.get(one.node, set()) & set(nothing)]
     silenced = [row for row in nothing if any(row in rows for rows in around.values())]
     found = [*_dead(case, dead, silenced)]
@@ -34,10 +34,10 @@ def check(case: Case, thorough: bool) -> list[Finding]:
 
 
 def _around(case: Case, row: int) -> set[int]:
-    """What the row was computed from, and what it meets: if it is 0, no gradient passes to the one, and 0 times one to the other."""
+    """The ancestors of the row, and of the operands that it is combined with: none of them gets a gradient if the row is 0."""
     r, after = case.r, [row]
     met: set[int] = set()
-    for at in after:  # as far as the next parameters
+    for at in after:  # up to the next parameters
         for consumer in case.consumers.get(at, ()):
             others = {source for source, _ in r.inputs(consumer) if source != at}
             met |= others
@@ -49,9 +49,9 @@ def _around(case: Case, row: int) -> set[int]:
 def _gradients(case: Case, nothing: list[int]) -> list[Finding]:
     r, sizes, findings = case.r, case.gradients, []
     most = max((size for _, size in sizes), default=0.0)
-    if nothing and len(case.witness.updates) > 1 and case.loss() != 0:  # at first a layer after it may be zero on purpose
+    if nothing and len(case.witness.updates) > 1 and case.loss() != 0:  # a later layer may start at zero on purpose
         findings.append(_zero(case, nothing, len(sizes), most))
-    small = [(row, size) for row, size in sizes if 0 < size < VANISHING and len(r.shape[row]) > 1]  # a bias before a normalisation has none
+    small = [(row, size) for row, size in sizes if 0 < size < VANISHING and len(r.shape[row]) > 1]  # biases before normalisation have none
     if small and most >= UNEVEN * min(size for _, size in small):
         why = f"Below {VANISHING:g} a step changes nothing that float32 can hold."
         fix = "ReLU or GELU instead of sigmoid/tanh, residual connections, normalisation; layer.reset_parameters()"
@@ -65,7 +65,7 @@ def _gradients(case: Case, nothing: list[int]) -> list[Finding]:
 
 
 def _spread(case: Case, flag: str, does: str, some: Sizes, why: str, fix: str) -> Finding:
-    """One finding for all parameters whose gradient is too small, or too large: the first one with its line, and how far it reaches."""
+    """One finding for all parameters with too small or too large gradients, from the first, with its line, to the last."""
     (first, size), (last, least) = some[0], some[-1]
     site = case.site_of_use(first)
     at = f" at {place(site)}" if site else ""
@@ -83,7 +83,7 @@ def _spread(case: Case, flag: str, does: str, some: Sizes, why: str, fix: str) -
 
 
 def _zero(case: Case, nothing: list[int], count: int, most: float) -> Finding:
-    """Parameters that an optimizer uses, whose gradient is 0 in every element."""
+    """The finding for parameters of which the gradient is 0 in every element."""
     told = several([case.called(row) for row in nothing])
     if most == 0:
         sentence = f"Every gradient is exactly 0, in all {count} parameters."
@@ -101,7 +101,7 @@ def _named(one: ActivationRow) -> str:
 
 
 def _dead(case: Case, layers: list[ActivationRow], silenced: list[int]) -> list[Finding]:
-    """One finding for all layers with units that are 0 for every sample, and for the gradients that are 0 because of it."""
+    """One finding for all layers with dead units, and for the gradients that are 0 because of them."""
     if not layers:
         return []
     first, *others = layers
@@ -120,7 +120,7 @@ def _dead(case: Case, layers: list[ActivationRow], silenced: list[int]) -> list[
 
 
 def _saturated(case: Case, layers: list[ActivationRow]) -> list[Finding]:
-    """One finding for all layers most of whose outputs lie where the slope is gone."""
+    """One finding for all saturated layers."""
     if not layers:
         return []
     first, *others = layers
@@ -135,7 +135,7 @@ def _saturated(case: Case, layers: list[ActivationRow]) -> list[Finding]:
 
 
 def unsure(case: Case) -> str:
-    """Of layers with many units that are 0 for every sample, where the samples are too few to call them dead."""
+    """A sentence on layers with units that are 0 for every sample, but too few samples to call them dead; "" if there are none."""
     few, enough = activations.FEW, activations.SAMPLES
     some = [one for one in case.activations if not one.flag and one.dead >= few * one.units and 1 < one.samples < enough]
     if not some:

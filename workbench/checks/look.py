@@ -1,4 +1,4 @@
-"""All checks over one recording, and what they found as text."""
+"""Run all checks on one recording, and report the findings as text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from . import errors, health, losses, not_finite, reach, registered, replaced, s
 from .case import Case, place, several
 
 ORDER = {"error": 0, "warning": 1, "note": 2}
-# what a check finds makes another's finding a mere consequence
+# finding -> findings that are only its consequences and are dropped
 MADE_BY = {
     "optimizer-of-another-model": {"zero-grad-before-step", "step-before-backward"},
     "shape-mismatch": {"broadcast-in-loss"},
@@ -29,16 +29,16 @@ MADE_BY = {
 
 
 class Looked(NamedTuple):
-    """What was found, and what could not be judged, in a sentence; "" where everything could."""
+    """The findings, and a sentence on what could not be judged ("" if there is nothing)."""
 
     findings: list[Finding]
     unsure: str
 
 
 def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = False) -> Looked:
-    """What is wrong with the recorded program, the gravest first. Without `thorough` what takes next to no time.
+    """Find mistakes in the recorded program, the most severe first. Without `thorough`, only the fast checks run.
 
-    `optimizers` are those among the user's variables.
+    `optimizers` are weak references to the optimizers among the user's variables.
     """
     case = Case(recording, optimizers)
     checks: list[Callable[[], list[Finding]]] = [lambda: shapes.check(case) or errors.check(case)]
@@ -52,7 +52,7 @@ def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = 
 
 
 def _done(check: Callable[[], list[Finding]], case: Case) -> list[Finding]:
-    """What a check finds. One that fails says so: the user's cell, and the other checks, are not to suffer from it."""
+    """Run one check. If it fails, return that as a finding, so that the user's cell and the other checks are not affected."""
     try:
         return check()
     except Exception as error:
@@ -66,7 +66,7 @@ TONES = {"error": "error", "warning": "warm", "note": "accent"}
 
 
 def flags(findings: list[Finding], failed: int = -1) -> list[protocol.Flag]:
-    """A mark at each node that a finding is about, except the op that `failed`, which is drawn so anyway; and at operands that misfit."""
+    """Flags at the node of each finding, except the `failed` op, which the view marks itself, and at operands that do not fit."""
     marks: dict[tuple[int, str], protocol.Flag] = {}
     for one in findings:
         tone: Any = TONES[one.severity]
@@ -81,7 +81,7 @@ def flags(findings: list[Finding], failed: int = -1) -> list[protocol.Flag]:
 
 
 def report(looked: Looked, title: str = "") -> str:
-    """The findings for a terminal."""
+    """Format the findings for a terminal."""
     findings, unsure = looked
     head = f"{title}: " if title else ""
     if not findings:

@@ -1,4 +1,4 @@
-"""Losses that are given what they do not take: probabilities for logits, shapes that broadcast, classes that are none."""
+"""Checks for wrong inputs to losses: probabilities instead of logits, shapes that broadcast, a softmax along the wrong axis."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENDS = ("mean", "sum", *MEETS)
 
 
 def check(case: Case) -> list[Finding]:
-    """One finding for each mistake and line."""
+    """Return one finding per kind of mistake and line."""
     found: dict[tuple, Finding] = {}
     for make in (_softmax_twice, _not_log, _log_of_softmax, _sigmoid_twice, _outer_difference, _float_division, _wider_dtype, _axis):
         for one in make(case):
@@ -64,7 +64,7 @@ def _not_log(case: Case) -> Iterator[Finding]:
 
 
 def _axis(case: Case) -> Iterator[Finding]:
-    """A softmax along another axis than the one over which its result is summed, or in which the classes lie."""
+    """A softmax along another axis than that of the classes, or than the one over which its result is summed."""
     r = case.r
     for row in case.rows("nll_loss"):
         before = case.input(row)
@@ -99,7 +99,7 @@ def _axis(case: Case) -> Iterator[Finding]:
 
 
 def _dim(case: Case, row: int) -> int | None:
-    """The axis that the op goes along, counted from the front; None where it is not known."""
+    """The axis of the op, counted from the front; None if it is not known."""
     dim = case.r.attrs[row].get("dim")
     return dim % len(case.r.shape[row]) if isinstance(dim, int) else None
 
@@ -151,7 +151,7 @@ def _sigmoid_twice(case: Case) -> Iterator[Finding]:
 
 
 def _outer_difference(case: Case) -> Iterator[Finding]:
-    """(N, 1) against (N,) gives (N, N): every prediction is compared with every target."""
+    """(N, 1) against (N,) broadcasts to (N, N), so that every prediction is compared with every target."""
     r = case.r
     for row in case.rows(*MEETS):
         inputs = [s for s, slot in r.inputs(row) if slot < 2]
@@ -181,7 +181,7 @@ def _same_line(case: Case, row: int, other: int) -> bool:
 
 
 def _is_summed(case: Case, row: int) -> bool:
-    """Whether the whole of the result becomes one number a few ops later."""
+    """Whether the result is reduced to a scalar within a few ops."""
     at = [row]
     for _ in range(4):
         at = [c for s in at for c in case.consumers.get(s, ())]
@@ -223,7 +223,7 @@ def _reaches_a_loss(case: Case, row: int) -> bool:
 
 
 def _wider_dtype(case: Case) -> Iterator[Finding]:
-    """A float64 loss of float32 parameters: float64 data got in."""
+    """A float64 loss with float32 parameters, caused by float64 data."""
     r = case.r
     for one in case.witness.passes[-1:]:
         if one.root < 0 or getattr(r.dtype[one.root], "name", "") != "float64":

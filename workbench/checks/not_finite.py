@@ -1,4 +1,4 @@
-"""The first op that made a NaN or an infinity, forward and backward, with its operands."""
+"""Find the first op that made a NaN or an infinity, forward or backward, and describe its operands there."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from .witness import BadRow, BadStep
 
 SOFTMAXES = ("softmax", "log_softmax")
 CODES = {"NaN": "nan", "+Inf": "inf", "−Inf": "inf"}
-SMALL = 1 << 20  # bytes of an operand that is copied, since an update may overwrite it
+SMALL = 1 << 20  # bytes up to which an operand is copied, since an update may overwrite it
 
 
 # -- finding -----------------------------------------------------------------------------------------------------------------
 
 
 def among(r: Recording, start: int, stop: int, root: int, number: int = 0) -> dict[str, BadRow]:
-    """The first rows from `start` to `stop` with NaN, +Inf and −Inf that `root` depends on; what made the NaN comes last.
+    """The first rows from `start` to `stop` with NaN, +Inf and −Inf that `root` depends on, by kind; the search ends at the first NaN.
 
-    Values that are gone are computed again where the program still has what they came from.
+    Values that are gone are recomputed if the program still has their inputs.
     """
     needed = set(r.reachable(root)) if root >= 0 else set(range(stop))
     rows = [row for row in range(start, stop) if row in needed and r.kind[row] != "constant" and r.dtype[row] is not None]
@@ -52,15 +52,15 @@ def among(r: Recording, start: int, stop: int, root: int, number: int = 0) -> di
                 found[kind] = BadRow(row, array, [(s, _kept(r, s, known)) for s, _ in r.inputs(row)], exact, number)
         if "NaN" in found:
             break
-    if "NaN" in found:  # infinities on the way to it
+    if "NaN" in found:  # keep only infinities among its ancestors
         way = set(r.reachable(found["NaN"].row))
-        masked = r.op_name(found["NaN"].row) in SOFTMAXES  # a mask is made of infinities, and its finding tells of them
+        masked = r.op_name(found["NaN"].row) in SOFTMAXES  # a mask consists of infinities, which its finding mentions
         found = {kind: bad for kind, bad in found.items() if bad.row in way and not (masked and kind == "−Inf" and r.ops[bad.row] is None)}
     return found
 
 
 def _handed_on(r: Recording, row: int, kind: str, array: Any, known: dict[int, Any]) -> bool:
-    """Whether an op only hands on an infinity: its operand, or a number in the program such as that of masked_fill, has one there."""
+    """Whether an op only propagates an infinity from an operand, or from a constant such as the value of masked_fill."""
     if kind == "NaN" or r.ops[row] is None:
         return False
     index = values.first(array, kind)
@@ -73,7 +73,7 @@ def _handed_on(r: Recording, row: int, kind: str, array: Any, known: dict[int, A
 
 
 def _value(r: Recording, row: int) -> Any:
-    """The number, or the array as it was when the row was made; None where it is gone."""
+    """The constant, or the array if it is unchanged since the row was made; None if it is gone."""
     if r.kind[row] == "constant":
         return r.kept.get(row)
     return None if r.overwritten(row) else r.value(row)
@@ -91,7 +91,7 @@ def _kept(r: Recording, row: int, known: dict[int, Any]) -> Any:
 
 
 def _again(r: Recording, root: int, missing: set[int]) -> dict[int, Any]:
-    """Values of these rows, computed again; {} where that cannot be done."""
+    """Recompute the values of these rows; {} if that is not possible."""
     try:
         again = Recomputed(r, root)
     except Refused:
@@ -106,7 +106,7 @@ def _again(r: Recording, root: int, missing: set[int]) -> dict[int, Any]:
 
 
 def step_among(r: Recording, root: int, number: int) -> BadStep | None:
-    """The first step of the pass from a scalar `root` that makes what is not finite; None where it cannot be computed again."""
+    """The first step of the pass from a scalar `root` that makes a NaN or an infinity; None if there is none or it cannot be rerun."""
     if root < 0 or r.shape[root] != ():
         return None
     try:
@@ -128,7 +128,7 @@ def step_among(r: Recording, root: int, number: int) -> BadStep | None:
 
 
 def sinks(case: Case) -> Iterator[int]:
-    """Rows that nothing uses, the last ones first: losses, outputs, what is left of a program."""
+    """Yield at most 64 rows that no other row uses, the last first: losses and outputs."""
     r = case.r
     used = bytearray(r.count)
     for source in r.source:
@@ -146,7 +146,7 @@ def sinks(case: Case) -> Iterator[int]:
 
 
 def check(case: Case, thorough: bool) -> list[Finding]:
-    """NaN and infinities that the recorder noticed; else those that a result, or (thorough) any value, has."""
+    """Report NaN and infinities that the recorder noticed, else those in results (without `thorough`, in small ones only)."""
     r, witness = case.r, case.witness
     found = witness.bad_rows
     if not found and witness.bad_step is None:
@@ -157,7 +157,7 @@ def check(case: Case, thorough: bool) -> list[Finding]:
                 break
     findings = [_forward(case, *cause) for cause in _causes(r, found)]
     step = witness.bad_step
-    if step is not None and not any(bad.number <= step.number for bad in found.values()):  # else what is wrong forward has made it
+    if step is not None and not any(bad.number <= step.number for bad in found.values()):  # otherwise a forward value caused it
         findings += _backward(case, step)
     if thorough and not findings:
         findings += _hidden(case)
@@ -165,15 +165,15 @@ def check(case: Case, thorough: bool) -> list[Finding]:
 
 
 def _causes(r: Recording, found: dict[str, BadRow]) -> Iterator[tuple[str, BadRow, BadRow | None, Severity]]:
-    """The kinds that nothing else of what was found has made, the NaN that came of it, and how grave it is."""
+    """Yield the root causes among the findings: kind, row, the NaN that it led to, and severity."""
     nan = found.get("NaN")
     others = sorted((kind for kind in found if kind != "NaN"), key=lambda kind: found[kind].row)
-    made = nan is not None and any(_infinite(array) for _, array in nan.operands)  # then what made those is where to look
+    made = nan is not None and any(_infinite(array) for _, array in nan.operands)  # then the op that made the infinities is the cause
     before: list[int] = []
     for kind in others:
         bad = found[kind]
         way = set(r.reachable(bad.row))
-        if not any(row in way for row in before):  # else it was made of that one
+        if not any(row in way for row in before):  # otherwise an earlier one caused it
             yield kind, bad, nan if made else None, "error" if made or nan is None else "warning"
         before.append(bad.row)
     if nan is not None and not (made and others):
@@ -185,7 +185,7 @@ def _infinite(array: Any) -> bool:
 
 
 def _forward(case: Case, kind: str, bad: BadRow, nan: BadRow | None, severity: Severity) -> Finding:
-    """One finding: which op, which element, what its operands had there. `nan` was made of it."""
+    """The finding for a forward op: the op, the element, and its operands there. `nan` is the NaN that it led to."""
     r, row = case.r, bad.row
     index = values.first(bad.value, kind)
     count = int(numpy.count_nonzero(values.KINDS[kind](numpy.real(host(bad.value)))))
@@ -212,7 +212,7 @@ def _forward(case: Case, kind: str, bad: BadRow, nan: BadRow | None, severity: S
 
 
 def _because(case: Case, kind: str, bad: BadRow) -> tuple[str, str]:
-    """Why the op gave that for these operands, and what helps."""
+    """Why the op gave that result for these operands, and a fix."""
     op, index = case.r.ops[bad.row], values.first(bad.value, kind)
     points = [_at(array, opposite(op, array, bad.value, index)) for _, array in bad.operands]
     return because(case.r.op_name(bad.row), kind, points, any(_infinite(array) for _, array in bad.operands))
@@ -255,7 +255,7 @@ def _backward(case: Case, bad: BadStep) -> list[Finding]:
 
 
 def _hidden(case: Case) -> list[Finding]:
-    """NaN that was made and thrown away again: a where() that hides it from the loss does not hide it from the gradient."""
+    """NaN that where() hides from the loss, but not from the gradient."""
     r = case.r
     for row in case.rows("where"):
         for source, slot in r.inputs(row):
@@ -281,7 +281,10 @@ def _hidden(case: Case) -> list[Finding]:
 
 
 def opposite(op: Any, array: Any, result: Any, index: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Where the operand's element stands that went into the result's, of an op that works element by element."""
+    """The index of the operand's element behind the result's element, for elementwise ops and equal shapes; else None.
+
+    A scalar operand has the index ().
+    """
     if not hasattr(array, "shape"):
         return ()
     alike = isinstance(op, type) and issubclass(op, Elementwise) or tuple(array.shape) == tuple(result.shape)
@@ -289,7 +292,7 @@ def opposite(op: Any, array: Any, result: Any, index: tuple[int, ...]) -> tuple[
 
 
 def _at(array: Any, index: tuple[int, ...] | None) -> Any:
-    """The element, a number itself, or None."""
+    """The element at an index; a scalar itself; or None."""
     if not hasattr(array, "shape"):
         return array if isinstance(array, (int, float)) else None
     return None if index is None else values.element(array, index)
@@ -304,7 +307,7 @@ def _operand(case: Case, row: int, array: Any, at: tuple[int, ...] | None) -> Op
 
 
 def _received(case: Case, bad: BadStep) -> Finding:
-    """A leaf received it, and the pass could not be run again: what is known."""
+    """The finding for a leaf with a bad gradient, if the pass could not be rerun to find the step."""
     kind = values.kinds(bad.upstream)[0]
     name = case.called(bad.row)
     turn = f" in pass {bad.number}" if bad.number > 1 else ""
@@ -327,7 +330,7 @@ def _upstream(bad: BadStep, at: tuple[int, ...] | None) -> Operand:
 
 
 def rule_text(op: Any, slot: int) -> str:
-    """The rule of the op for an input as it is written in the engine, where it is one expression; ""."""
+    """The source of the op's derivative rule for an input if it is a single expression, else ""."""
     if not isinstance(op, type) or slot >= len(op.inputs):
         return ""
     rule: Callable | None = getattr(op, f"d_{op.inputs[slot]}", None)
@@ -341,11 +344,11 @@ def rule_text(op: Any, slot: int) -> str:
     return body.split("#")[0].strip() if found and text.count("return ") == 1 and body.count("\n") <= 1 and len(body) < 90 else ""
 
 
-# -- why, and what helps -----------------------------------------------------------------------------------------------------
+# -- causes and fixes --------------------------------------------------------------------------------------------------------
 
 
 def because(op: str, kind: str, at: list[Any], infinite: bool = False) -> tuple[str, str]:
-    """Why the op gives that for these elements, and the line that mends it. `infinite`: its operands have infinities somewhere."""
+    """Why the op gives that kind of value for these elements, and a fix. `infinite`: its operands contain infinities."""
     x = at[0] if at else None
     y = at[1] if len(at) > 1 else None
     if op in ("log", "log2", "log10", "log1p"):
@@ -398,7 +401,7 @@ def because(op: str, kind: str, at: list[Any], infinite: bool = False) -> tuple[
 
 
 def because_backward(op: str, at: list[Any]) -> tuple[str, str]:
-    """Why the op's derivative has no finite value there, and the line that mends it."""
+    """Why the op's derivative is not finite for these elements, and a fix."""
     x = at[0] if at else None
     if op in ("sqrt", "pow", "vector_norm", "std") and (x == 0 or x is None):
         return (

@@ -1,4 +1,4 @@
-"""Parameters that no gradient reaches, and where the path broke; parameters that no optimizer updates."""
+"""Checks for parameters that no gradient reaches, with the op that broke the path, and parameters that no optimizer updates."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..protocol.checks import Finding
 from ..sites import line_of
 from .case import Case, several
 
-LOOKED = 40  # parameters whose way is followed through the whole graph
-# what takes numbers out of a graph, the usual ways first
+LOOKED = 40  # parameters whose path is followed through the whole graph
+# expressions that take values out of a graph, the most common first
 _LEAVING = [re.compile(r"\.(item|numpy|tolist)\b"), re.compile(r"\b(float|int|bool)\(|\.(detach|data)\b")]
 
 
 def parameters(case: Case) -> Iterator[tuple[str, Any]]:
-    """Every parameter of the outermost modules that ran, under its name, once."""
+    """Yield each parameter of the outermost modules that ran once, with its name."""
     seen: set[int] = set()
     for held in case.r.modules:
         module = held()
@@ -30,15 +30,15 @@ def parameters(case: Case) -> Iterator[tuple[str, Any]]:
 
 
 def row_of(case: Case, p: Any) -> int:
-    """The parameter's row; -1 when no recorded op used it."""
+    """The parameter's row; -1 if no recorded op used it."""
     return case.witness.row(case.r, p)
 
 
 def check(case: Case, thorough: bool) -> list[Finding]:
-    """What no gradient reaches although a backward pass ran, and what no optimizer updates although one took a step."""
+    """Find parameters without a gradient although a backward pass ran, and those not updated although an optimizer took a step."""
     if not case.witness.passes:
         return []
-    broken = case.witness.ended is not None and case.witness.ended.backward  # what the pass had not come to has no gradient
+    broken = case.witness.ended is not None and case.witness.ended.backward  # the failed pass did not reach everything
     return [*([] if broken else _unreached(case)), *_not_updated(case), *(_frozen(case) if thorough else [])]
 
 
@@ -49,19 +49,19 @@ def _received(case: Case, p: Any) -> bool:
 def _unreached(case: Case) -> Iterator[Finding]:
     unused: list[str] = []
     site = None
-    cut: dict[int, list[tuple[str, int]]] = {}  # row that is not tracked any more -> parameters before it
+    cut: dict[int, list[tuple[str, int]]] = {}  # first untracked row -> the parameters before it
     lost: list[tuple[str, int]] = []
     aside = _aside(case)
-    inside: set[int] = set()  # where it is cut within a model
+    inside: set[int] = set()  # cuts within a model
     looked, last = 0, -1
     for name, p in parameters(case):
         if not p.requires_grad or _received(case, p) or case.witness.updates and not case.updates(p):
-            continue  # what no optimizer has is not expected to learn: a target network, an encoder whose features are used
+            continue  # not expected to learn: a target network, or an encoder used for its features
         row = row_of(case, p)
-        name = case.r.names.get(row) or name  # the user's own, such as model.first.weight
+        name = case.r.names.get(row) or name  # the user's name, such as model.first.weight
         if row >= 0 and looked < LOOKED:
             looked, last = looked + 1, case.reasons.cut_at(row)
-        at = UNUSED if row < 0 else last  # of very many, what holds for one holds for its neighbour
+        at = UNUSED if row < 0 else last  # beyond LOOKED parameters, reuse the result of the last one
         if at == UNUSED:
             unused.append(name)
             site = site or _made_at(case, p)
@@ -69,7 +69,7 @@ def _unreached(case: Case) -> Iterator[Finding]:
             cut.setdefault(at, []).append((name, row))
             if id(p) not in aside:
                 inside.add(at)
-        elif not case.came_to_loss(row):  # else a pass failed half-way, and somebody caught the error
+        elif not case.came_to_loss(row):  # otherwise a pass failed halfway and the error was caught
             lost.append((name, row))
     for at, before in cut.items():
         told = several([name for name, _ in before])
@@ -119,14 +119,14 @@ def _unreached(case: Case) -> Iterator[Finding]:
 
 
 def _aside(case: Case) -> set[int]:
-    """Parameters of models of which nothing received a gradient, while another model did."""
+    """Parameters of models in which no parameter received a gradient, while another model did."""
     models = [list(model.parameters()) for model in case.models]
     learning = {id(p) for own in models if any(_received(case, p) for p in own) for p in own}
     return {id(p) for own in models for p in own if learning and id(p) not in learning}
 
 
 def _made_at(case: Case, p: Any) -> Site | None:
-    """The line of the user's module that makes the parameter, or the layer that it belongs to."""
+    """The line of the user's module that creates the parameter or its layer."""
     for held in case.r.modules:
         module = held()
         for one in module.modules() if module is not None else ():
@@ -140,7 +140,7 @@ def _made_at(case: Case, p: Any) -> Site | None:
 
 
 def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
-    """File, line and text where numbers are taken of something that depends on the row, as far as the code tells."""
+    """File, line and text where values that depend on the row leave the graph, if the source code shows it."""
     r, reached = case.r, {row}
     for at in range(row + 1, r.count):
         if any(s in reached for s, _ in r.inputs(at)):
@@ -161,7 +161,7 @@ def _leaves_the_graph(case: Case, row: int) -> tuple[str, int, str] | None:
 
 
 def _frozen(case: Case) -> Iterator[Finding]:
-    """The parameters next to the loss do not learn, those before them do, and an optimizer was given both."""
+    """Frozen parameters next to the loss, with learning ones before them, that an optimizer was given."""
     rows = {p: row_of(case, p) if p.requires_grad else case.r.find(p) for _, p in parameters(case)}
     used = [(row, name, p) for name, p in parameters(case) if (row := rows[p]) >= 0]
     learning = max((row for row, _, p in used if p.requires_grad), default=-1)

@@ -1,4 +1,4 @@
-"""What a module holds without knowing of it: layers in a plain list, tensors that are no parameters, one layer under several names."""
+"""Checks for modules and tensors that are not registered, such as layers in a plain list, and for modules used several times."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .case import Case, several
 
 
 class Unknown(NamedTuple):
-    """What an attribute of a module holds although the module does not count it among its own."""
+    """An attribute of a module with modules or a tensor that are not registered."""
 
     owner: Any
     attribute: str
-    held: Any  # the list, tuple or dict of modules; or the tensor
+    held: Any  # the list, tuple or dict of modules, or the tensor
 
 
 def check(case: Case, thorough: bool) -> list[Finding]:
-    """Of the modules that ran, when an optimizer has taken a step."""
+    """Check the modules that ran, if an optimizer has taken a step."""
     if not case.witness.updates:
         return []
     return [*_layers(case), *_tensors(case, thorough), *(_one_for_several(case) if thorough else [])]
 
 
 def _modules(case: Case) -> list[Any]:
-    """Every module that ran, and those inside it."""
+    """The modules that ran, and their submodules."""
     outer = [module for held in case.r.modules if (module := held()) is not None]
     return list({id(inner): inner for module in outer for inner in module.modules()}.values())
 
@@ -35,7 +35,7 @@ def _is_module(value: Any) -> bool:
 
 
 def layers(case: Case) -> Iterator[Unknown]:
-    """Lists, tuples and dicts of modules that are plain attributes."""
+    """Yield plain attributes that are lists, tuples or dicts of modules."""
     for module in _modules(case):
         for name, value in vars(module).items():
             if not name.startswith("_") and isinstance(value, (list, tuple, dict)) and value:
@@ -44,7 +44,7 @@ def layers(case: Case) -> Iterator[Unknown]:
 
 
 def tensors(case: Case) -> Iterator[Unknown]:
-    """Floating-point tensors that are plain attributes and that an op has used."""
+    """Yield plain attributes that are floating-point tensors used by a recorded op."""
     for module in _modules(case):
         for name, value in vars(module).items():
             if not name.startswith("_") and hasattr(value, "requires_grad") and hasattr(value, "is_leaf"):
@@ -54,7 +54,7 @@ def tensors(case: Case) -> Iterator[Unknown]:
 
 
 def parameters_of(one: Unknown) -> list[Any]:
-    """The parameters of the modules in a list, a tuple or a dict."""
+    """The parameters of the modules in an unregistered list, tuple or dict."""
     modules = one.held.values() if isinstance(one.held, dict) else one.held
     return list({id(p): p for module in modules for p in module.parameters()}.values())
 
@@ -105,7 +105,7 @@ def _tensors(case: Case, thorough: bool) -> Iterator[Finding]:
 
 
 def _one_for_several(case: Case) -> Iterator[Finding]:
-    """A container with one and the same layer at several places."""
+    """A container with the same layer at several indices."""
     for module in _modules(case):
         places: dict[int, list[str]] = {}
         for name, child in getattr(module, "_modules", {}).items():

@@ -1,4 +1,4 @@
-"""Methods that were replaced on one object, as by a test or a patch: calling them, as a fix would recommend, need not help."""
+"""Alternative fixes for objects with a replaced method, as by a test or a patch, for which the usual fix may not help."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from ..protocol.checks import Finding
 from .case import Case
 
-# code of a finding -> whose method its fix calls, which one, and what helps where it was replaced
+# code of a finding -> the owner and name of the method that its fix calls, and the alternative fix
 CALLED = {
     "missing-zero-grad": ("optimizer", "zero_grad", "for p in model.parameters(): p.grad = None, before loss.backward()"),
     "zero-grad-before-step": ("optimizer", "step", "type(optimizer).step(optimizer)"),
@@ -20,7 +20,7 @@ CALLED = {
 
 
 def told(case: Case, finding: Finding) -> Finding:
-    """The finding; with another fix where the method that its own recommends was replaced on the user's object."""
+    """Return the finding, with the alternative fix if the method that its own fix calls was replaced on the user's object."""
     whose, method, fix = CALLED.get(finding.code, ("", "", ""))
     subjects: Iterable[Any] = case.optimizers if whose == "optimizer" else case.models
     if not method or not any(method in vars(one) for one in subjects):

@@ -1,4 +1,4 @@
-"""A failed op whose operands do not fit: which axes differ, and the view of one operand that makes them fit."""
+"""Explain shape errors of a failed op: the axes that clash, and a view of one operand that fits."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "where", "lerp"
 
 
 class Clash(NamedTuple):
-    """Which axes of which operands do not fit, and the rule that they break."""
+    """The operands' axes that do not fit, and the rule that they break."""
 
-    axes: dict[int, list[int]]  # number of an operand -> its axes
+    axes: dict[int, list[int]]  # index of an operand -> its axes
     rule: str
 
 
 class View(NamedTuple):
-    """Another shape for an operand, and the code that gives it."""
+    """Another shape for an operand, and the code for it."""
 
     shape: Shape
     code: str
 
 
 def clash(op: str, shapes: list[Shape], elementwise: bool = False, attrs: dict | None = None) -> Clash | None:
-    """How the shapes break the op's rule; None when they do not, or the op is not known here."""
+    """How the shapes break the op's rule; None if they do not, or if the op is not covered here."""
     attrs = attrs or {}
     if op == "matmul" and len(shapes) > 1:
         return _product(shapes[0], shapes[1])
@@ -131,7 +131,7 @@ def _broadcast(shapes: list[Shape]) -> Clash | None:
 
 
 def _differing(a: Shape, b: Shape, at: int, ones: bool = False) -> dict[int, list[int]]:
-    """The axes, counted from the last, that differ; `ones`: only where neither is 1."""
+    """The axes that differ, aligned at the last axis; with `ones`, only those where neither size is 1."""
     pairs = [
         (i, j)
         for i, j in zip(range(len(a) - 1, -1, -1), range(len(b) - 1, -1, -1), strict=False)
@@ -144,7 +144,7 @@ def _differing(a: Shape, b: Shape, at: int, ones: bool = False) -> dict[int, lis
 
 
 def views(a: Shape, fitting: Callable[[Shape], bool], other: Shape) -> Iterator[View]:
-    """Views of an operand that fit: the simplest first."""
+    """Yield views of an operand that fit, the simplest first."""
     candidates: list[View] = []
     n = len(a)
     if n > 1:
@@ -163,7 +163,7 @@ def views(a: Shape, fitting: Callable[[Shape], bool], other: Shape) -> Iterator[
 
 
 def fix(op: str, shapes: list[Shape], names: list[str], elementwise: bool, attrs: dict, *, parameters: tuple[int, ...] = ()) -> str:
-    """One line that makes the operands fit; "" where no view of one of them does."""
+    """A line of code that makes the operands fit; "" if no view of one of them does."""
     for at in range(min(2, len(shapes))):
         at = 1 - at if op not in ("linear", "conv1d", "conv2d", "conv3d", "matmul") and len(shapes) > 1 else at
         if at in parameters or at == 0 and op in ("cross_entropy", "nll_loss"):
@@ -173,7 +173,7 @@ def fix(op: str, shapes: list[Shape], names: list[str], elementwise: bool, attrs
             changed = [*shapes[:at], new, *shapes[at + 1 :]]
             if clash(op, changed, elementwise, attrs) is not None:
                 return False
-            return not elementwise or numpy.broadcast_shapes(*changed) in shapes  # an outer sum is seldom what was meant
+            return not elementwise or numpy.broadcast_shapes(*changed) in shapes  # an outer sum is seldom intended
 
         other = shapes[1 - at] if len(shapes) > 1 else ()
         for view in views(shapes[at], fits, other):
@@ -185,7 +185,7 @@ def fix(op: str, shapes: list[Shape], names: list[str], elementwise: bool, attrs
 
 
 def check(case: Case) -> list[Finding]:
-    """The failed op, when its operands' shapes are what failed."""
+    """Return the finding for the failed op if its operands' shapes are the cause."""
     r, row = case.r, case.r.failure
     if row < 0:
         return []

@@ -1,4 +1,4 @@
-"""Mistakes in the training loop: gradients that pile up, steps in the wrong order, modes forgotten, data that does not change."""
+"""Checks of the training loop: accumulated gradients, wrong order of calls, wrong mode, learning rates, repeated data."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .case import Case, place, several
 from .reach import parameters, row_of
 from .witness import Mode
 
-LARGE, NONE = 0.1, 1e-9  # |Δw| / |w| of a step
-SAME = 3  # so many iterations with equal batches are no chance
-PASSES = 8  # that are looked at for batches
-COLLECTED = 3  # losses of one line that are kept
+LARGE, NONE = 0.1, 1e-9  # limits of |Δw| / |w| for a step
+SAME = 3  # iterations with equal batches that are no coincidence
+PASSES = 8  # passes examined for equal batches
+COLLECTED = 3  # live losses of one line from which they are reported
 
 
 def check(case: Case, thorough: bool) -> list[Finding]:
-    """What a loop of passes and updates does wrong."""
+    """Return the findings about the training loop."""
     found = [*_piled_up(case), *_order(case), *_modes(case), *_rate(case), *_kept_alive(case), *_collected(case)]
     found += [*_data_with_gradient(case)]
     if thorough:
@@ -118,13 +118,13 @@ def _modes(case: Case) -> Iterator[Finding]:
 
 
 def _with_mode(case: Case, modes: list[Mode]) -> list[str]:
-    """Their modules in words, each once: "Dropout 3"."""
+    """The distinct modules of these calls by name, such as "Dropout 3"."""
     scopes = [case.r.scopes[one.scope] for one in modes]
     return list(dict.fromkeys(f"{s.label} {s.name}" if s.name != s.label else s.label for s in scopes))
 
 
 def _trained_in_evaluation(case: Case) -> list[Mode]:
-    """Calls with gradients in evaluation mode, from the pass on since which every update came of such calls only."""
+    """Calls in evaluation mode with gradients, from the pass since which all updates came only from such calls."""
     updated = {update.passes for update in case.witness.updates}  # passes that a step followed
     calls: dict[int, list[Mode]] = {}
     for one in case.witness.modes:
@@ -178,7 +178,7 @@ def _rate(case: Case) -> Iterator[Finding]:
 
 
 def _diverging(case: Case) -> Finding:
-    """Gradients that grow from step to step."""
+    """The finding for gradients that grow over the steps."""
     witness = case.witness
     grown = [(row, size) for row, size in case.gradients if size > EXPLODING]
     row, size = max(grown, key=lambda one: one[1])
@@ -195,7 +195,7 @@ def _diverging(case: Case) -> Finding:
 
 
 def _kept_alive(case: Case) -> Iterator[Finding]:
-    """total += loss, with losses that have had their backward pass: their graphs stay alive."""
+    """`total += loss` with losses that already had their backward pass, which keeps their graphs alive."""
     r = case.r
     roots = {one.root for one in case.witness.passes}
     if len(roots) < 2:
@@ -217,7 +217,7 @@ def _kept_alive(case: Case) -> Iterator[Finding]:
 
 
 def _collected(case: Case) -> Iterator[Finding]:
-    """losses.append(loss): results of one line that nothing was computed from, all of them still there, each with what it came from."""
+    """`losses.append(loss)`: unused scalar results of one line that are still alive, with their graphs."""
     r = case.r
     roots = {one.root for one in case.witness.passes}
     alive: dict[tuple, list[int]] = {}
@@ -265,7 +265,7 @@ def _data_with_gradient(case: Case) -> Iterator[Finding]:
 
 
 def _same_batch(case: Case) -> Iterator[Finding]:
-    """What enters the model anew in each pass, and is alike in all."""
+    """Batches that are new tensors in each pass, but have equal values in all."""
     r, passes = case.r, case.witness.passes[:PASSES]
     if len(passes) < SAME:
         return
@@ -301,7 +301,7 @@ def _alike(arrays: list) -> bool:
 
 
 def _shuffled_apart(case: Case) -> Iterator[Finding]:
-    """A permutation of the targets alone."""
+    """Targets that are permuted while the inputs are not."""
     r = case.r
     for row in case.rows("getitem", "index_select"):
         source = case.input(row)
@@ -345,7 +345,7 @@ def _shuffled_apart(case: Case) -> Iterator[Finding]:
 
 
 def _unused_output(case: Case) -> Iterator[Finding]:
-    """A module that ran, with gradients, and that no loss depends on."""
+    """A module that ran with gradients, but on which no loss depends."""
     r, passes = case.r, case.witness.passes
     if not passes:
         return
@@ -365,7 +365,7 @@ def _unused_output(case: Case) -> Iterator[Finding]:
         if entered.kind != "module" or entered.subject in used_subjects or any(row in needed for row in own):
             continue
         if case.consumers.get(own[-1]) or own[-1] in case.reasons.detached.values():
-            continue  # something was made of it; whether for the loss is that one's matter
+            continue  # its result was used, and the check applies to the consumer instead
         sentence = f"{entered.name} ran{case.at(own[-1])}, and no loss depends on its result."
         yield case.finding(
             "unused-output",

@@ -1,4 +1,4 @@
-"""Arrays, looked at for what is not finite."""
+"""Tests of arrays for NaN and infinities."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def floating(array: Any) -> bool:
 
 
 def finite(array: Any) -> bool:
-    """Whether all elements are. A sum is one pass over the memory, and a sum of finite numbers that overflows is looked at closely."""
+    """Whether all elements are finite: tested by the sum, in one pass over memory, and by element only if the sum is not finite."""
     if not floating(array):
         return True
     with numpy.errstate(all="ignore"):
@@ -28,7 +28,7 @@ def finite(array: Any) -> bool:
 
 
 def kinds(array: Any) -> list[str]:
-    """Which of NaN, +Inf and −Inf are in it."""
+    """Which of NaN, +Inf and −Inf occur in the array."""
     if finite(array):
         return []
     data = inspector.host(array)
@@ -44,7 +44,7 @@ def first(array: Any, kind: str) -> tuple[int, ...]:
 
 
 def opposite(array: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The index of the element of `array` that meets `index` of a result of that shape by broadcasting; None when it does not broadcast."""
+    """The index of the element of `array` that broadcasts to `index` of a result of `shape`; None if it does not broadcast."""
     own = tuple(array.shape)
     if len(own) > len(shape):
         return None
@@ -60,7 +60,7 @@ def element(array: Any, index: tuple[int, ...]) -> Any:
 
 
 def health(array: Any) -> str:
-    """Range and counts in words: "from −1 to 3, with 2 NaN"."""
+    """Range, moments and counts in words, such as "from −1 to 3, ..., with 2 NaN"."""
     if not hasattr(array, "dtype"):
         return inspector.number_text(array)
     if not array.size:
@@ -70,5 +70,5 @@ def health(array: Any) -> str:
 
 
 def indexed(name: str, index: tuple[int, ...]) -> str:
-    """x[0, 2]; of a scalar x alone."""
+    """Format an element: "x[0, 2]", or "x" for a scalar."""
     return f"{name}[{', '.join(map(str, index))}]" if index else name

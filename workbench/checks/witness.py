@@ -1,6 +1,6 @@
-"""What leaves no row while code is recorded: passes, updates, modes of modules, gradients that are not finite, the error at the end.
+"""Collects events of a recording that leave no row: passes, updates, modules' modes, non-finite gradients, the final error.
 
-It costs a fraction of what recording costs, keeps no tensor alive, and judges nothing: the checks do that when the code has ended.
+It costs a fraction of the recording itself, keeps no tensor alive, and draws no conclusions: the checks do that when the code has ended.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 Where = tuple[CodeType | None, int]
 _OF_A_PASS = ("modified by an inplace operation", "backward through the graph a second time")
 
-COPIES = 64 << 20  # bytes of parameters that are copied to see how far a step moves them
-MOST = 64  # notes of one kind
-LOOKED = 2  # leaves of a pass whose gradients are followed from pass to pass
+COPIES = 64 << 20  # bytes of parameters up to which they are copied to measure a step
+MOST = 64  # events of one kind
+LOOKED = 2  # leaves per pass of which the gradients are followed across passes
 
 
 @lru_cache(1024)
 def has_mode(cls: type) -> bool:
-    """Whether modules of that class behave otherwise in training than in evaluation."""
+    """Whether modules of that class behave differently in training and evaluation mode."""
     return any(c.__name__.lstrip("_").startswith(("Dropout", "AlphaDropout", "BatchNorm")) for c in cls.__mro__)
 
 
@@ -39,54 +39,54 @@ class Pass(NamedTuple):
     """A backward pass."""
 
     root: int  # row of the loss; -1: unknown
-    rows: int  # of the recording, when it began
+    rows: int  # number of rows when it began
     where: Where
 
 
 class Update(NamedTuple):
     """A step of an optimizer."""
 
-    passes: int  # that had begun before
-    empty: bool  # none of its parameters had a gradient
+    passes: int  # passes begun before it
+    empty: bool  # whether none of its parameters had a gradient
     rows: int
     where: Where
 
 
 class Mode(NamedTuple):
-    """A call of a module that has a training mode."""
+    """A call of a module that depends on the training mode."""
 
     scope: int
     training: bool
-    recorded: bool  # not under no_grad
-    passes: int  # that had begun before
+    recorded: bool  # whether grad mode was on
+    passes: int  # passes begun before it
 
 
 class Accumulated(NamedTuple):
-    """A parameter was updated with a gradient to which a pass had added, although it had been updated with the same before."""
+    """A parameter was updated with a gradient that accumulated over an earlier update."""
 
     row: int
-    number: int  # of the pass that added
+    number: int  # of the pass that accumulated
     where: Where  # of that pass
 
 
 class BadStep(NamedTuple):
-    """A backward step whose gradient is not finite although what came in was."""
+    """A backward step that made a non-finite gradient from finite upstream gradients."""
 
     row: int
-    op: Any  # None: the step is not known, and `row` is the leaf that received `upstream`
+    op: Any  # None if the step is not known; then `row` is the leaf that received `upstream`
     upstream: Any
     gradients: tuple
     number: int  # of the pass
 
 
 class BadRow(NamedTuple):
-    """A row whose value is not finite, and what its inputs were."""
+    """A row with a non-finite value, and the values of its inputs."""
 
     row: int
     value: Any
-    operands: list[tuple[int, Any]]  # rows and their values; None: not known
-    exact: bool  # nothing before it was
-    number: int  # of the pass that would have begun with it
+    operands: list[tuple[int, Any]]  # rows and their values; None if unknown
+    exact: bool  # whether all values before it are known
+    number: int  # of the pass that was about to begin
 
 
 class Ended(NamedTuple):
@@ -95,15 +95,15 @@ class Ended(NamedTuple):
     kind: str
     text: str
     where: Where
-    step: int  # the row whose backward step was running; -1
-    write: tuple[CodeType, int] | None  # code and line that wrote in place what the step needed
-    backward: bool  # it ended a backward pass
+    step: int  # the row of the running backward step; -1 if there was none
+    write: tuple[CodeType, int] | None  # code and line that overwrote a tensor needed by the step
+    backward: bool  # whether it ended a backward pass
 
 
 class Witness:
-    """Notes for the checks. Its methods are called by the recorder, in the recorded thread.
+    """Events for the checks. The recorder calls its methods, in the recorded thread.
 
-    The questions about a tensor are methods too: a recording of another library's tensors has a witness that asks them otherwise.
+    Access to tensors goes through methods, so that a subclass can support the tensors of another library.
     """
 
     def __init__(self) -> None:
@@ -111,19 +111,19 @@ class Witness:
         self.updates: list[Update] = []
         self.modes: list[Mode] = []
         self.optimizers: dict[int, ref] = {}
-        self.given: dict[int, ref] = {}  # identity of a parameter that one of them was given -> it
+        self.given: dict[int, ref] = {}  # identity of a parameter given to an optimizer -> the parameter
         self.accumulated: list[Accumulated] = []
-        self.ratios: list[tuple[int, float]] = []  # number of a pass, |Δw| / |w| over all matrices that the next update changed
-        self.largest: dict[int, float] = {}  # row of a leaf -> largest |gradient| when an optimizer last used it and somebody looked
-        self.earliest: dict[int, float] = {}  # the same, when somebody looked first
+        self.ratios: list[tuple[int, float]] = []  # number of a pass, |Δw| / |w| over all matrices for the update after it
+        self.largest: dict[int, float] = {}  # row of a leaf -> largest |gradient| at the last measured update
+        self.earliest: dict[int, float] = {}  # the same at the first measured update
         self.bad_rows: dict[str, BadRow] = {}  # by kind: "NaN", "+Inf", "−Inf"
         self.bad_step: BadStep | None = None
         self.ended: Ended | None = None
-        self._versions: dict[int, tuple[ref, int]] = {}  # identity of a leaf -> it, and the version of its memory when the last pass began
+        self._versions: dict[int, tuple[ref, int]] = {}  # identity of a leaf -> the leaf and its version when the last pass began
         self._pending: list[tuple[ref, int, Accumulated]] = []
         self._before: list[tuple[ref, Any]] = []  # copies of parameters
 
-    # -- what the recorder tells ------------------------------------------------------------------------------------------------
+    # -- events from the recorder -----------------------------------------------------------------------------------------------
 
     def entered(self, scope: int, module: Any) -> None:
         """A module is called."""
@@ -146,11 +146,11 @@ class Witness:
             self.bad_rows = not_finite.among(r, self.passes[-1].rows if self.passes else 0, r.count, root, number)
         self._follow(r, leaves, number, where)
         self.passes.append(Pass(root, r.count, where))
-        if number & (number - 1) == 0:  # 1, 2, 4, ...: of a long training few
+        if number & (number - 1) == 0:  # 1, 2, 4, ...: few in a long training run
             self._copy(leaves)
 
     def received(self, r: Recording, leaf: Any, grad: Any) -> None:
-        """A leaf's gradient is whole. When it is the first that is not finite, the pass is run again to see which step made it so."""
+        """A leaf's gradient is complete. If it is the first non-finite one, rerun the pass to find the step that made it."""
         if self.bad_step is None and not _is_finite(grad):
             from . import not_finite  # it imports this module
 
@@ -163,7 +163,7 @@ class Witness:
         """An optimizer has taken a step."""
         known = self.optimizers.get(id(optimizer))
         if known is None or known() is not optimizer or not self.updates or len(self.passes) & (len(self.passes) - 1) == 0:
-            self.optimizers[id(optimizer)] = ref(optimizer)  # and now and then: groups may be added later
+            self.optimizers[id(optimizer)] = ref(optimizer)  # repeated at times, because groups may be added later
             self.given.update((id(p), ref(p)) for group in optimizer.param_groups for p in group["params"])
         empty = not any(self.has_gradient(p) for group in optimizer.param_groups for p in group["params"])
         self.updates.append(Update(len(self.passes), empty, r.count, where))
@@ -181,7 +181,7 @@ class Witness:
             self._confirm(own)
 
     def ends(self, r: Recording, error: BaseException | None, step: int, hidden: tuple[str, ...]) -> None:
-        """The recorded code has ended, perhaps by an error."""
+        """The recorded code has ended, possibly with an error."""
         self._moved()
         self._confirm()
         self._before, self._pending = [], []
@@ -192,37 +192,37 @@ class Witness:
             backward = row >= 0 or any(words in text for words in _OF_A_PASS)
             self.ended = Ended(type(error).__name__, text, _innermost(error, hidden), row, line, backward)
 
-    # -- what is asked of a tensor ----------------------------------------------------------------------------------------------
+    # -- access to tensors ------------------------------------------------------------------------------------------------------
 
     def tracks(self) -> bool:
-        """Whether ops are on the tape now."""
+        """Whether grad mode is on."""
         return tape.mode.grad
 
     def values(self, tensor: Any) -> Any:
-        """Its array; None where it has no numbers."""
+        """The tensor's array; None if it has no values."""
         return None if tensor.is_meta else tensor.array
 
     def has_gradient(self, tensor: Any) -> bool:
-        """Whether it has a `.grad`."""
+        """Whether the tensor has a `.grad`."""
         return tensor._grad is not None
 
     def gradient(self, tensor: Any) -> Any:
-        """The array of its `.grad`, or None."""
+        """The array of the tensor's `.grad`, or None."""
         return None if tensor._grad is None else self.values(tensor._grad)
 
     def version(self, tensor: Any) -> int:
-        """How often its memory was written."""
+        """The version of the tensor's memory: the number of in-place writes."""
         return versions.version(tensor.array)
 
     def row(self, r: Recording, tensor: Any) -> int:
-        """Where a leaf stands; -1 when no recorded op used it."""
+        """The row of a leaf; -1 if no recorded op used it."""
         node = getattr(tensor, "node", None)
         return -1 if node is None else r.times.get(node.time, -1)
 
     # -- updates ----------------------------------------------------------------------------------------------------------------
 
     def _follow(self, r: Recording, leaves: list[ref], number: int, where: Where) -> None:
-        """Does this pass add to gradients with which parameters were updated already?"""
+        """Note parameters for which this pass accumulates into a gradient that an update has already used."""
         for leaf in leaves[:LOOKED]:
             tensor = leaf()
             if tensor is None:
@@ -233,7 +233,7 @@ class Witness:
                 self._pending.append((leaf, version, Accumulated(self.row(r, tensor), number, where)))
 
     def _confirm(self, own: set[int] | None = None) -> None:
-        """An update with the sum makes it a fact. `own`: of these parameters only; None: of those whose memory was written since."""
+        """Confirm accumulated gradients once an update used them: of the parameters `own`, or, if None, of those written since."""
         waiting = []
         for held, version, what in self._pending:
             tensor = held()
@@ -253,7 +253,7 @@ class Witness:
             self._before = [(held, array.copy()) for held, array in tensors]
 
     def _moved(self) -> None:
-        """How far the update that has just been made moved the parameters, relative to their size."""
+        """Record the change of the parameters by the last update, relative to their norm."""
         change = size = 0.0
         for held, before in self._before:
             tensor = held()
@@ -272,12 +272,12 @@ def _array(g: Any) -> Any:
 
 
 def _scalar_is_finite(array: Any) -> bool:
-    """Only of a NumPy scalar: a GPU is not waited for."""
+    """Whether a NumPy scalar is finite; True for anything else, to avoid GPU synchronization."""
     return array.__class__ is not numpy.ndarray or array.size != 1 or array.dtype.kind != "f" or math.isfinite(array.item())
 
 
 def _is_finite(grad: Any) -> bool:
-    """Whether all elements are. Of NumPy's floats x·x tells, in one pass and without a word about overflows; a GPU is not waited for."""
+    """Whether all elements are finite, tested by x·x in one pass. GPU arrays count as finite, to avoid synchronization."""
     array = grad.array if grad.__class__ is Tensor else grad
     if array.__class__ is not numpy.ndarray:
         return True
@@ -287,7 +287,7 @@ def _is_finite(grad: Any) -> bool:
 
 
 def _is_there(gradient: Any) -> bool:
-    """Whether there is a gradient that is not zero everywhere."""
+    """Whether there is a gradient with a nonzero element."""
     return gradient is not None and bool(gradient.any())
 
 
@@ -296,11 +296,11 @@ def _largest(array: Any) -> float:
 
 
 def _squares(array: Any) -> float:
-    return float((abs(array).astype("float64") ** 2).sum())  # in float32 those of a training that diverges overflow
+    return float((abs(array).astype("float64") ** 2).sum())  # float32 would overflow if training diverges
 
 
 def _innermost(error: BaseException, hidden: tuple[str, ...]) -> Where:
-    """Where the user's code stood."""
+    """The innermost code object and instruction outside the hidden files."""
     found: Where = (None, 0)
     trace = error.__traceback__
     while trace is not None:

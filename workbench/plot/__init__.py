@@ -1,6 +1,6 @@
-"""Pictures to keep, with matplotlib: every function takes `ax=`, draws on it or on a new figure, and returns the Axes.
+"""Static plots with matplotlib. Every function takes `ax=`, draws on it or on a new figure, and returns the Axes.
 
-Nothing is shown (`plt.show` is yours to call) and matplotlib is imported when the first picture is drawn, not before.
+Nothing is shown until you call `plt.show()`, and matplotlib is imported lazily with the first plot.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Curves over the steps of a training: what was reported, and how large the updates are beside the weights."""
+"""Curves over training steps: reported scalars, and update-to-weight ratios."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def learning_curves(
     log: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """What a training reported, by step: loss, accuracy and the like.
+    """Plot reported scalars, such as loss and accuracy, by step.
 
     `source` is a history (`history.log(...)`), a `wb.track`, a dict from names to lists (or to `(steps, values)`), or one list.
-    `names` chooses some and their order; those in `right` get the axis on the right-hand side. `smooth`, from 0 to below 1, draws an
-    exponential moving average with that weight for the past (corrected for its start, as Adam's moments are) over the faint raw
-    numbers, and the legend says so. `log`: a logarithmic left axis. NaN and Inf leave gaps.
+    `names` selects curves and their order; those in `right` use the right-hand axis. `smooth` in [0, 1) draws an exponential moving
+    average with that weight for the past, bias-corrected like Adam's moments, over the faint raw values, and the legend says so.
+    `log` makes the left axis logarithmic. NaN and Inf leave gaps.
     """
     if not 0 <= smooth < 1:
         raise ValueError(f"wb.plot.learning_curves: smooth is from 0 to below 1, got {smooth!r}.")
@@ -64,7 +64,7 @@ def learning_curves(
         other.tick_params(labelsize=size)
         other.spines["top"].set_visible(False)
     style.grid(ax)
-    # below, where two axes' lines are: "best" would see one axis only
+    # below the plot if there are two axes, because loc="best" considers only one of them
     below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 4} if other is not None else {}
     ax.legend(handles=lines, fontsize=size, framealpha=0.9, **below)
     ax.title.set_text("Learning curves")
@@ -72,7 +72,10 @@ def learning_curves(
 
 
 def smoothed(values: numpy.ndarray, weight: float) -> numpy.ndarray:
-    """m_t = weight m_{t-1} + (1 - weight) x_t, divided by 1 - weight^t (Kingma and Ba, 2015, section 3). NaN is passed by and stays NaN."""
+    """The bias-corrected moving average m_t = weight m_{t-1} + (1 - weight) x_t, divided by 1 - weight^t. NaN is skipped and stays NaN.
+
+    Source: Kingma and Ba, 2015, section 3.
+    """
     found = numpy.full(len(values), numpy.nan)
     average, past = 0.0, 1.0
     for i, x in enumerate(values.tolist()):
@@ -109,9 +112,10 @@ def _steps_and_values(name: str, one: Any) -> tuple[numpy.ndarray, numpy.ndarray
 
 
 def update_ratio(history: History, names: Sequence[str] | None = None, biases: bool = False, ax: Axes | None = None) -> Axes:
-    """The update-to-weight ratio |Δw| / |w| (L2) of each parameter at each step, on a logarithmic axis.
+    """Plot the update-to-weight ratio |Δw| / |w| (L2 norms) of each parameter by step, on a logarithmic axis.
 
-    The line at 1e-3 is the rule of thumb of Stanford's CS231n: far above it the learning rate is likely too high, far below too low.
+    `names` selects parameters; by default, those with fewer than two dimensions are left out unless `biases`. The line at 1e-3 is the
+    rule of thumb of Stanford's CS231n: far above it the learning rate is likely too high, far below it too low.
     """
     if not isinstance(history, History):
         raise TypeError(f"wb.plot.update_ratio takes a history (wb.history(model, optimizer)), got {type(history).__name__}.")

@@ -1,4 +1,4 @@
-"""Distributions over the steps of a training: of a weight, a gradient, an update or an activation."""
+"""Plots of the distribution of a weight, gradient, update or activation over training steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 OF = ("weight", "grad", "update", "activation")
-RIDGES = 24  # lines at most: more cannot be told apart
+RIDGES = 24  # lines at most; more would be indistinguishable
 
 
 def histograms(
@@ -25,12 +25,12 @@ def histograms(
     bins: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """How the distribution of a tensor moves from step to step.
+    """Plot the distribution of a tensor over the steps.
 
-    `name` is a parameter's or a module's; `of` is "weight" (the default of a parameter), "grad", "update" or "activation" (of a module).
-    "heat": a column per kept step, its colour the share of the elements in each of `bins` equal bins of the whole range (16 to 80 by
-    default: fewer for small tensors). "ridge": a line per step, newest in front, at most 24 of them, each drawn to the same height.
-    Each step's own 64 bins are spread over the common ones in proportion.
+    `name` is a parameter or a module; `of` is "weight" (the default for parameters), "grad", "update" or "activation" (for modules).
+    `kind="heat"` draws a column per kept step, coloured by the share of elements in each of `bins` equal bins over the whole range (16 to
+    80 by default, fewer for small tensors). `kind="ridge"` draws at most 24 lines, the newest in front, each scaled to the same height.
+    Each step's own 64 bins are distributed proportionally over the common ones.
     """
     if not isinstance(history, History):
         raise TypeError(f"wb.plot.histograms takes a history (wb.history(model, optimizer)), got {type(history).__name__}.")
@@ -59,7 +59,7 @@ def histograms(
 
 
 def spread(histogram: Histograms, bins: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """All steps' histograms on common bins: edges (bins + 1,) and the share of the elements in each (steps, bins); empty rows are 0."""
+    """Resample all steps' histograms to common bins: edges (bins + 1,) and shares of elements (steps, bins); empty rows are 0."""
     totals = histogram.counts.sum(1, dtype=numpy.float64)
     there = totals > 0
     if not there.any():
@@ -76,7 +76,7 @@ def spread(histogram: Histograms, bins: int) -> tuple[numpy.ndarray, numpy.ndarr
 def _heat(ax: Axes, steps: numpy.ndarray, edges: numpy.ndarray, shares: numpy.ndarray) -> None:
     gap = numpy.diff(steps).min() if len(steps) > 1 else 1
     across = numpy.concatenate([steps - gap / 2, [steps[-1] + gap / 2]])
-    # a square root, or one full bin (the zeros of a ReLU) would leave nothing of the others
+    # a square-root scale, or one full bin (the zeros of a ReLU) would hide all others
     top = shares.max()
     mesh = ax.pcolormesh(across, edges, numpy.sqrt(shares.T), cmap=style.SEQUENTIAL, vmin=0, vmax=numpy.sqrt(top), rasterized=True)
     bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
@@ -96,7 +96,7 @@ def _ridge(ax: Axes, steps: numpy.ndarray, edges: numpy.ndarray, shares: numpy.n
     colours = colormaps[style.SEQUENTIAL](numpy.linspace(0, 0.85, len(at)))
     for order, (i, colour) in enumerate(zip(at, colours, strict=True)):
         base = -float(order)
-        ridge = base + 2.2 * shares[i] / shares[i].max()  # as high as two gaps, or a narrow step would flatten all others
+        ridge = base + 2.2 * shares[i] / shares[i].max()  # scaled to two gaps, or a narrow distribution would flatten all others
         ax.fill_between(middles, base, ridge, color=colour, alpha=0.8, linewidth=0, zorder=order + 2)
         ax.plot(middles, ridge, color="white", linewidth=1, zorder=order + 2)
     few = numpy.unique(numpy.linspace(0, len(at) - 1, min(8, len(at))).round().astype(int))

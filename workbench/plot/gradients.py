@@ -1,4 +1,4 @@
-"""Gradient flow: how large the gradient of each parameter is, from the first layer to the last."""
+"""Gradient flow plots: the gradient magnitude of each parameter, from the first layer to the last."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def gradient_flow(source: Any, step: int | None = None, biases: bool = True, ax: Axes | None = None) -> Axes:
-    """Mean and largest |gradient| of each parameter, in depth order, on a logarithmic axis with the bands of vanishing and exploding.
+    """Plot the mean and maximum |gradient| of each parameter in depth order, on a logarithmic axis with vanishing and exploding bands.
 
-    `source` is a module after `backward()`, a history (`step`: one of its kept steps, the last one by default), or a dict from names to
-    gradients (tensors or arrays). `biases=False` leaves out parameters with fewer than two dimensions. Parameters without a
-    gradient, with NaN or Inf, or all zero are marked as such.
+    `source` is a module after `backward()`, a history (`step`: one of its kept steps, by default the last), or a dict from names to
+    gradients (tensors or arrays). `biases=False` leaves out parameters with fewer than two dimensions. Gradients that are missing, all
+    zero, or have NaN or Inf are marked.
     """
     rows, title = _rows(source, step)
     if not biases:
@@ -38,7 +38,7 @@ def gradient_flow(source: Any, step: int | None = None, biases: bool = True, ax:
     ax = style.axes(ax, (max(style.SIZE[0], 0.32 * len(rows) + 2), 5.2))
     x = numpy.arange(len(rows))
     means, largest = (numpy.array([getattr(r, of) for r in rows]) for of in ("mean", "max"))
-    means[means == 0] = largest[largest == 0] = math.nan  # no place on a logarithmic axis; they are marked
+    means[means == 0] = largest[largest == 0] = math.nan  # zeros do not exist on a logarithmic axis; they are marked instead
     ax.set_yscale("log")
     ax.vlines(x, means, largest, color=style.SKY, linewidth=6, alpha=0.45)
     ax.plot(x, largest, "v", color=style.RED, markersize=7, label="max |grad|")
@@ -85,7 +85,7 @@ def _rows(source: Any, step: int | None) -> tuple[list[flow.GradientRow], str]:
 
 
 def _limits(values: numpy.ndarray) -> tuple[float, float]:
-    """From a decade below the smallest to a decade above the largest; the edge of a band that is near is taken in."""
+    """Limits from a decade below the smallest to a decade above the largest value, extended to include a band edge that is near."""
     fine = values[numpy.isfinite(values) & (values > 0)]
     low, high = (fine.min() / 10, fine.max() * 10) if fine.size else (1e-3, 1.0)
     low = min(low, flow.VANISHING / 10) if low < flow.VANISHING * 100 else low

@@ -1,4 +1,4 @@
-"""How the pictures look: colours that colour-blind readers can tell apart, letters that can be read on a slide."""
+"""The style of the plots: colours that colour-blind readers can distinguish, and font sizes that are legible on a slide."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is too pale on white.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
 CYCLE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK)
-DASHES = ("-", "--", "-.", ":")  # beside the colour, for print in black and white
+DASHES = ("-", "--", "-.", ":")  # distinguish lines in addition to colour, for print in black and white
 DIVERGING, SEQUENTIAL = "RdBu_r", "viridis"
 GREY = "#767676"
 SIZE = (8.0, 4.5)  # inches: the shape of a slide
@@ -18,9 +18,9 @@ _FONTS = {"title": 15, "label": 14, "tick": 12}
 
 
 def axes(ax: Axes | None, size: tuple[float, float] = SIZE, projection: str | None = None) -> Axes:
-    """The given Axes, or those of a new figure with letters of slide size. TypeError when `ax` is something else.
+    """Return the given Axes, or those of a new figure with slide-size fonts. Raises TypeError if `ax` is not an Axes.
 
-    Titles are written with `ax.title.set_text`: `set_title` would give them their usual size again.
+    Set titles with `ax.title.set_text`, because `set_title` would reset the font size.
     """
     from matplotlib import pyplot
     from matplotlib.axes import Axes
@@ -40,21 +40,21 @@ def axes(ax: Axes | None, size: tuple[float, float] = SIZE, projection: str | No
 
 
 def grid(ax: Axes) -> None:
-    """A quiet grid, and no frame where there is no axis."""
+    """Draw a faint grid and hide the top and right spines."""
     ax.grid(color="#00000018", linewidth=0.8)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Colour and dashes of the n-th line: the dashes change when the colours begin anew."""
+    """Colour and dashes of the n-th line: the dashes change each time the colours repeat."""
     return {"color": CYCLE[index % len(CYCLE)], "linestyle": DASHES[index // len(CYCLE) % len(DASHES)]}
 
 
 def tick_size(ax: Axes) -> float:
-    """The size of the letters beside the ticks in points, for text in the picture."""
+    """The font size of the tick labels in points, for text in the plot."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties
 
     size = ax.xaxis.get_tick_params().get("labelsize", rcParams["xtick.labelsize"])
-    return FontProperties(size=size).get_size_in_points()  # "medium" is a size too
+    return FontProperties(size=size).get_size_in_points()  # resolves names such as "medium"

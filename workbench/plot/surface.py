@@ -1,4 +1,4 @@
-"""The loss surface around a model along two directions: Li, Xu, Taylor, Studer, Goldstein, "Visualizing the Loss Landscape", 2018."""
+"""The loss surface of a model along two directions (Li, Xu, Taylor, Studer, Goldstein, "Visualizing the Loss Landscape", 2018)."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from . import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Direction = Mapping[str, Any]  # name of a parameter -> array of its shape
+Direction = Mapping[str, Any]  # parameter name -> array of its shape
 
 
 @dataclass(frozen=True)
 class Landscape:
-    """The loss at `w + a d1 + b d2` for the model's parameters w: `loss[i, j]` at a = across[j], b = up[i]."""
+    """The loss at `w + a d1 + b d2` around the model's parameters w: `loss[i, j]` is at a = across[j], b = up[i]."""
 
     across: numpy.ndarray  # float64 (points,)
     up: numpy.ndarray  # float64 (points,)
-    loss: numpy.ndarray  # float64 (points, points); NaN and Inf as they came
+    loss: numpy.ndarray  # float64 (points, points); may have NaN and Inf
     here: float  # the loss at w
-    words: str  # which directions
+    words: str  # describes the directions
 
 
 def random_directions(model: Module, seed: int = 0) -> tuple[dict[str, numpy.ndarray], dict[str, numpy.ndarray]]:
-    """Two random Gaussian directions, filter-normalised: `d_i <- d_i |w_i| / |d_i|` for each filter i (Li et al. 2018, section 4).
+    """Return two random Gaussian directions, filter-normalised: `d_i <- d_i |w_i| / |d_i|` for each filter i (Li et al. 2018, section 4).
 
-    A filter is what `weight[i]` is: the weights of one output. Parameters with fewer than two dimensions (biases, batch norm) have
-    direction 0, as in the authors' code.
+    A filter is `weight[i]`, the weights of one output. Parameters with fewer than two dimensions (biases, batch norm) have direction 0,
+    as in the authors' code.
     """
     if not isinstance(model, Module):
         raise TypeError(f"wb.plot.random_directions takes an engine.nn.Module, got {type(model).__name__}.")
@@ -70,12 +70,12 @@ def landscape(
     points: int = 21,
     seed: int = 0,
 ) -> Landscape:
-    """The loss at `points` x `points` places from -span to span along two directions: `loss()` is called points² + 1 times.
+    """Compute the loss on a `points` x `points` grid from -span to span along two directions; calls `loss()` points² + 1 times.
 
-    `loss` computes the loss of the model as it stands: `lambda: F.cross_entropy(model(x), y)`. It runs without gradients, and each time
-    with the same random numbers, so that dropout is the same everywhere. `directions` are two dicts from names of parameters to arrays of
-    their shapes (what is missing is 0), taken as they are; without them `random_directions(model, seed)`. Parameters, buffers and
-    the random state are put back exactly, also when `loss` fails or is interrupted.
+    `loss` returns the model's current loss: `lambda: F.cross_entropy(model(x), y)`. It runs under no_grad and each time from the same
+    random state, so that dropout is the same at every point. `directions` are two dicts from parameter names to arrays of their shapes
+    (missing ones are 0), used without normalisation; the default is `random_directions(model, seed)`. Parameters, buffers and the random
+    state are restored exactly, even if `loss` fails or is interrupted.
     """
     if not isinstance(model, Module):
         raise TypeError(f"wb.plot.landscape takes an engine.nn.Module, got {type(model).__name__}.")
@@ -111,7 +111,7 @@ def _two(directions: Any) -> tuple[Direction, Direction]:
 
 
 def _checked(direction: Direction, parameters: dict[str, Any]) -> dict[str, Any]:
-    """A direction for every parameter, on its device."""
+    """Validate a direction, and return one for every parameter, on its device."""
     unknown = [name for name in direction if name not in parameters]
     if unknown:
         raise ValueError(f"wb.plot.landscape: the model has no parameter named {unknown[0]!r}; it has {', '.join(parameters)}.")
@@ -130,9 +130,9 @@ def _checked(direction: Direction, parameters: dict[str, Any]) -> dict[str, Any]
 
 @contextmanager
 def _put_back(model: Module) -> Iterator[Callable[[], None]]:
-    """Inside, what it yields brings buffers and random numbers to where they were; at the end the parameters too.
+    """Yield a function that restores buffers and the random state; at exit, restore them and the parameters.
 
-    The arrays are written without the engine's count of writes: afterwards nothing has changed, and an open graph is still valid.
+    The arrays are written without increasing the engine's version counters: the values end up unchanged, so existing graphs stay valid.
     """
     buffers = [(b, b.array, b.array.copy()) for b in model.buffers()]
     parameters = [(p, p.array, p.array.copy()) for p in model.parameters()]
@@ -165,10 +165,10 @@ def loss_surface(
     log: bool | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """The loss surface around a model, as contours or as a 3-D surface; the cross is the model as it stands.
+    """Plot the loss surface around a model as contours or as a 3-D surface; the cross marks the current parameters.
 
-    `source` is a module, with the further arguments as `landscape` has them, or a `Landscape` that was computed before. `log` takes the
-    logarithm of the loss; by default where the largest is more than 100 times the least. Values that are not finite stay empty.
+    `source` is a module, with the further arguments of `landscape`, or a precomputed `Landscape`. `log` takes the logarithm of the loss;
+    by default if all losses are positive and the largest is more than 100 times the smallest. Values that are not finite stay blank.
     """
     if kind not in ("contour", "3d"):
         raise ValueError(f'wb.plot.loss_surface: kind is "contour" or "3d", got {kind!r}.')
@@ -223,6 +223,6 @@ def _surface(ax: Any, land: Landscape, z: numpy.ndarray, label: str, log: bool) 
     ax.plot([0], [0], [here], "P", color=style.RED, markersize=10, zorder=10)
     ax.set_zlabel(label)
     ax.locator_params(nbins=5)
-    ax.set_box_aspect(None, zoom=0.85)  # or the labels are cut off
+    ax.set_box_aspect(None, zoom=0.85)  # otherwise the labels are cut off
     for axis in (ax.xaxis, ax.yaxis, ax.zaxis):
         axis.labelpad = 10

@@ -1,4 +1,4 @@
-"""Tensors as pictures: the values of one as a heat map, a batch of images as a grid."""
+"""Plots of tensors: values as a heat map, and batches of images as a grid."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from . import style
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST = 64  # images of a grid
-_NUMBERS = 10  # rows and columns at most, for the values to be written into the cells
+MOST = 64  # images per grid at most
+_NUMBERS = 10  # rows and columns at most for values to be written into the cells
 _MARKS = ((1, "x", "✕", "NaN"), (2, "^", "▲", "+Inf"), (4, "v", "▼", "−Inf"))  # bits of inspector.heat, marker, its glyph, word
 _BAD = (0.8, 0.0, 0.8)  # the colour of pixels that are not finite
 
 
 def tensor(x: Any, index: int | Sequence[int] = (), numbers: bool | None = None, title: str = "", ax: Axes | None = None) -> Axes:
-    """The values of a tensor as a heat map: white is 0, blue below, red above, the same scale for both; NaN and Inf are marked.
+    """Draw the values of a tensor as a heat map: white is 0, blue negative, red positive, on one symmetric scale; NaN and Inf are marked.
 
-    A tensor (or array, or nested list) of one dimension is one row. Of more than two, `index` chooses the place on the leading axes and the
-    last two are drawn. More than 128 rows or columns are pooled: a cell is then the mean of its block, and marked when a NaN or Inf is in
-    it. `numbers` writes the values into the cells (by default up to 10 x 10). Complex numbers are drawn as magnitudes.
+    A 1-D tensor (or array, or nested list) is one row. With more than two dimensions, `index` selects the position on the leading axes and
+    the last two are drawn. More than 128 rows or columns are pooled: a cell is then the mean of its block, and marked if the block has a
+    NaN or Inf. `numbers` writes the values into the cells (by default up to 10 x 10). Complex values are drawn as magnitudes.
     """
     array = _array(x, "wb.plot.tensor")
     if array.size == 0:
@@ -46,7 +46,7 @@ def tensor(x: Any, index: int | Sequence[int] = (), numbers: bool | None = None,
             raise IndexError(f"wb.plot.tensor: index {i} is out of range for axis {axis} of size {n}.")
     mean, bad, rows, cols = _pooled(array, [i % n for i, n in zip(index, lead, strict=True)])
     shape, pooled = mean.shape, mean.shape != (rows, cols)
-    hidden = (bad > 0) & (mean == 0)  # of such a cell no element is finite
+    hidden = (bad > 0) & (mean == 0)  # cells without a finite element
     top = float(numpy.abs(mean).max()) or 1.0
     ax = style.axes(ax, (7.0, max(1.8, min(6.0, 6.2 * shape[0] / shape[1] + 0.9))))
     drawn = numpy.ma.masked_array(mean, hidden)
@@ -82,7 +82,7 @@ def tensor(x: Any, index: int | Sequence[int] = (), numbers: bool | None = None,
 
 
 def _pooled(array: numpy.ndarray, lead: list[int]) -> tuple[numpy.ndarray, numpy.ndarray, int, int]:
-    """The inspector's heat map of the last two axes: means, marks of what is not finite, and rows and columns before pooling."""
+    """The inspector's heat map of the last two axes: means, marks of NaN and Inf, and the numbers of rows and columns before pooling."""
     n, none = array.ndim, inspector.NONE
     look = inspector.Look(n - 2 if n > 1 else none, n - 1 if n else none, none, [*lead, *[0] * min(n, 2)])
     heat, buffers = inspector.heat(array, look)
@@ -97,7 +97,7 @@ def _pooled(array: numpy.ndarray, lead: list[int]) -> tuple[numpy.ndarray, numpy
 
 
 def _write(ax: Axes, values: numpy.ndarray, bad: numpy.ndarray, top: float) -> None:
-    """The values into the cells, as large as they fit; where they would be too small to read, none."""
+    """Write the values into the cells, as large as they fit, unless they would be too small to read."""
     texts = {at: f"{value:.2g}".replace("-", "−") for at, value in numpy.ndenumerate(values) if not bad[at]}
     longest = max(map(len, texts.values()), default=1)
     width = ax.get_window_extent().width * 72 / ax.figure.dpi / values.shape[1]  # of a cell, in points
@@ -116,13 +116,13 @@ def images(
     titles: Any = (),
     ax: Axes | None = None,
 ) -> Axes:
-    """A batch of images as a grid, at most 64 of them; what the values mean is said below it.
+    """Draw a batch of at most 64 images as a grid, with a caption that says how values map to brightness.
 
-    Shapes, with `channels="first"` as PyTorch has them: (N, C, H, W), (N, H, W) or (H, W) in grey, and (C, H, W) with 3 or 4 channels
-    for one image in colour; with `channels="last"` (N, H, W, C) and (H, W, C). C is 1 (grey), 3 (RGB) or 4 (RGBA).
-    Values: uint8 is 0 to 255 and bool is 0 to 1; floats within 0 to 1 are taken so; any others are stretched from the least to the largest
-    finite value of the whole batch, or from `value_range`, beyond which they are cut off. `value_range="each"` stretches each image by
-    itself. Pixels that are not finite are magenta and counted. `titles`, a list, array or tensor, stand above the images.
+    Shapes: with `channels="first"`, as in PyTorch, (N, C, H, W), (N, H, W) or (H, W) in grey, or (C, H, W) with 3 or 4 channels for one
+    image in colour; with `channels="last"`, (N, H, W, C) and (H, W, C). C is 1 (grey), 3 (RGB) or 4 (RGBA).
+    Values: uint8 ranges from 0 to 255, bool and floats within [0, 1] from 0 to 1; others are stretched from the minimum to the maximum
+    of the finite values in the batch. A pair `value_range` sets the range and clips values beyond it; `value_range="each"` stretches each
+    image separately. Pixels that are not finite are magenta and counted. `titles`, a list, array or tensor, are written above the images.
     """
     array = _array(batch, "wb.plot.images")
     if channels not in ("first", "last"):
@@ -163,14 +163,14 @@ def images(
 
 
 def _columns(n: int, tall: float) -> int:
-    """About as wide as a slide, and as few empty places as that allows."""
+    """The number of columns for a grid about as wide as a slide, with few empty cells."""
     near = max(1, round(math.sqrt(n * 1.6 * tall)))
     return min(n, min(range(max(1, near - 1), near + 2), key=lambda columns: (-n % columns, -columns)))
 
 
 def _array(x: Any, who: str) -> numpy.ndarray:
     if hasattr(x, "detach") and not isinstance(x, Tensor):
-        x = x.detach().cpu().numpy()  # a tensor of PyTorch
+        x = x.detach().cpu().numpy()  # a PyTorch tensor
     try:
         array = inspector.host(x.array if isinstance(x, Tensor) else x if hasattr(x, "dtype") else numpy.asarray(x))
     except (TypeError, ValueError) as error:
@@ -181,7 +181,7 @@ def _array(x: Any, who: str) -> numpy.ndarray:
 
 
 def _as_nhwc(array: numpy.ndarray, channels: str) -> tuple[numpy.ndarray, str]:
-    """The batch as (N, H, W, C), and the order that it was read in."""
+    """Return the batch as (N, H, W, C), and the axis order of the input."""
     if array.dtype.kind == "c":
         raise TypeError("wb.plot.images: complex numbers are no colours; use abs().")
     first = channels == "first"
@@ -208,7 +208,7 @@ def _as_nhwc(array: numpy.ndarray, channels: str) -> tuple[numpy.ndarray, str]:
 
 
 def _range(pictures: numpy.ndarray, wanted: Any) -> tuple[list[float], list[float], str]:
-    """What is black and what is white in each picture, and the rule in words."""
+    """The values drawn black and white in each image, and the rule in words."""
     n = len(pictures)
     if isinstance(wanted, str) or wanted is None:
         if wanted not in (None, "each"):
@@ -235,7 +235,7 @@ def _ends(pictures: numpy.ndarray) -> tuple[float, float]:
 
 
 def _rgba(picture: numpy.ndarray, low: float, high: float) -> numpy.ndarray:
-    """(H, W, C) as float RGB(A) from 0 to 1. The alpha channel of a stretched picture keeps its own range, 0 to 1 or 0 to 255."""
+    """Convert (H, W, C) to float RGB(A) in [0, 1]. The alpha channel is not stretched: its range is 0 to 1, or 0 to 255 for uint8."""
     wide = picture.astype(numpy.float64)
     fine = numpy.isfinite(wide)
     colour = numpy.clip((numpy.where(fine, wide, low) - low) / ((high - low) or 1.0), 0, 1)
