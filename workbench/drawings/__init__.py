@@ -1,1 +1,1 @@
-"""Still pictures of a graph: what of it is drawn, where it stands, and as what."""
+"""Still pictures of a graph: the selection of boxes, their layout, and output as SVG or text."""

@@ -1,7 +1,7 @@
-"""One still drawing of a graph, as geometry: boxes in layers, open groups as frames around theirs, and edges that pass no box.
+"""The geometry of a still drawing of a graph: boxes in layers, open groups as frames around their boxes, and edges that avoid boxes.
 
-The layers are Sugiyama's (Sugiyama, Tagawa, Toda 1981: layers, crossings, places), group by group from the inside: what leads out of a
-group passes a port at its frame, so an edge has a lane of its own in each group that it crosses.
+The layout is Sugiyama's (Sugiyama, Tagawa, Toda 1981: layering, crossing reduction, positioning), group by group from the inside. An
+edge that leaves a group passes a port at its frame, so it has its own lane in each group that it crosses.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Point = tuple[float, float]
 
 @dataclass
 class Frame:
-    """An open group."""
+    """The frame of an open group."""
 
     title: str
     x: float
@@ -34,7 +34,7 @@ class Frame:
 
 @dataclass
 class Drawing:
-    """Where everything stands. A wire is a list of points; each second stretch is straight down, those between them bend."""
+    """The geometry of a drawing. A wire is a list of points, joined by curves that start and end vertically."""
 
     width: float
     height: float
@@ -45,7 +45,7 @@ class Drawing:
 
 
 def draw(graph: protocol.Graph) -> Drawing:
-    """The drawing of a whole graph message."""
+    """Lay out a whole graph message."""
     outlined = Outline(graph)
     root = _Level(outlined, -1, 0)
     root.arrange()
@@ -63,7 +63,7 @@ def draw(graph: protocol.Graph) -> Drawing:
 
 
 def _path(outlined: Outline, root: _Level, source: Key, target: Key) -> list[Point]:
-    """The points of an edge: out of the source's groups, through the one that holds both, into the target's."""
+    """The points of an edge: out of the source's groups, through the common group, into the target's groups."""
     ups, downs = outlined.chain(source), outlined.chain(target)
     while len(ups) > 1 and len(downs) > 1 and ups[-2] == downs[-2]:
         ups.pop()
@@ -79,7 +79,7 @@ def _path(outlined: Outline, root: _Level, source: Key, target: Key) -> list[Poi
 
 @dataclass
 class _Item:
-    """What stands in a layer: a box, an open group, a port, or the place where a long edge passes."""
+    """An item of a layer: a box, an open group, a port, or a lane for a long edge."""
 
     width: float
     height: float
@@ -87,14 +87,14 @@ class _Item:
     box: Box | None = None
     level: _Level | None = None
     layer: int = 0
-    x: float = 0.0  # of its middle
+    x: float = 0.0  # of its center
     y: float = 0.0
-    above: list[tuple[_Item, float, float]] = field(default_factory=list)  # neighbour, where the edge meets it and this one
+    above: list[tuple[_Item, float, float]] = field(default_factory=list)  # neighbour, offset of the edge's end there, offset here
     below: list[tuple[_Item, float, float]] = field(default_factory=list)
 
 
 class _Level:
-    """The inside of one open group, or the top."""
+    """The inside of one open group, or the top level."""
 
     def __init__(self, outlined: Outline, group: int, depth: int, found: dict[int, _Level] | None = None) -> None:
         self.outlined, self.group, self.depth = outlined, group, depth
@@ -104,14 +104,14 @@ class _Level:
         self.x = self.y = self.width = self.height = 0.0
         self.inner = [_Level(outlined, one, depth + 1, self.found) for one in outlined.inside(group)]
         self.layers: list[list[_Item]] = []
-        self.lanes: dict[Any, list[tuple[_Item, float]]] = {}  # an edge -> what it passes, and where
+        self.lanes: dict[Any, list[tuple[_Item, float]]] = {}  # edge -> the items on its path, with offsets
 
     def all(self) -> list[_Level]:
-        """This and every level inside, outer ones first."""
+        """This level and all levels inside it, outer ones first."""
         return [self, *(one for inner in self.inner for one in inner.all())]
 
     def lane(self, edge: Any) -> list[Point]:
-        """The points of an edge within this level."""
+        """The points of an edge in this level."""
         points = []
         for item, offset in self.lanes[edge]:
             x = item.x + offset
@@ -122,10 +122,10 @@ class _Level:
                 points += [(x, item.y), (x, item.y + item.height)]
         return points
 
-    # -- arranging --------------------------------------------------------------------------------------------------------------
+    # -- layout -----------------------------------------------------------------------------------------------------------------
 
     def arrange(self) -> None:
-        """Give everything in here its place, relative to this level's corner."""
+        """Position all items relative to this level's corner."""
         for inner in self.inner:
             inner.arrange()
         items = self._items()
@@ -140,7 +140,7 @@ class _Level:
         o = self.outlined
         for box in o.boxes:
             if o.parent[box.key] == self.group:
-                first = box.first if box.kind in ("op", "failed", "group", "more") else -2  # what came from outside was there before
+                first = box.first if box.kind in ("op", "failed", "group", "more") else -2  # inputs from outside come first
                 found[box.key] = _Item(box.width, box.height, first, box=box)
         for inner in self.inner:
             firsts = [box.first for box in o.boxes if inner.group in o.chain(box.key)]
@@ -149,7 +149,7 @@ class _Level:
         return found
 
     def _links(self, items: dict[Any, _Item]) -> dict[Any, tuple[_Item, float, _Item, float]]:
-        """Edges of this level: `(from, where it leaves, to, where it arrives)`; what leads in or out has a port."""
+        """Edges of this level: `(source, offset, target, offset)`; edges that enter or leave the level end at a port."""
         o, links = self.outlined, {}
         ports: dict[Any, _Item] = {}
         for source, target in o.edges:
@@ -188,7 +188,7 @@ class _Level:
         return port.x - item.width / 2
 
     def _layer(self, items: dict[Any, _Item], links: dict[Any, tuple[_Item, float, _Item, float]]) -> None:
-        """Each item below all that it needs. Closed groups can need each other: an edge that leads back in time does not count."""
+        """Assign layers, each item below its inputs. Edges back in time are ignored, since closed groups can depend on each other."""
         into: dict[int, list[_Item]] = {}
         out: dict[int, list[_Item]] = {}
         for a, _, b, _ in links.values():
@@ -202,7 +202,7 @@ class _Level:
         ends = [item for item in order if item.first == 10**9]
         for item in ends:
             item.layer = last if all(other in ends for other in order if other.layer == last) else last + 1
-        for item in reversed(order):  # a tensor that came from outside stands near its first user
+        for item in reversed(order):  # place inputs next to their first user
             users = out.get(id(item), ())
             if users and not into.get(id(item)) and item.box is not None:
                 item.layer = max(0, min(one.layer for one in users) - 1)
@@ -211,7 +211,7 @@ class _Level:
             self.layers[item.layer].append(item)
 
     def _lay_lanes(self, links: dict[Any, tuple[_Item, float, _Item, float]]) -> None:
-        shared: dict[tuple[int, float, int], _Item] = {}  # edges that leave the same place share their way, as far as it is the same
+        shared: dict[tuple[int, float, int], _Item] = {}  # edges with the same start share lanes
         for edge, (a, leaves, b, arrives) in links.items():
             way: list[tuple[_Item, float]] = [(a, leaves)]
             step = 1 if b.layer > a.layer else -1
@@ -227,10 +227,10 @@ class _Level:
                 upper.below.append((lower, into, out))
                 lower.above.append((upper, out, into))
 
-    # -- crossings and places ---------------------------------------------------------------------------------------------------
+    # -- crossings and positions ------------------------------------------------------------------------------------------------
 
     def _order(self) -> None:
-        """Neighbours' middles, downwards and upwards; of all the orders on the way the one with the fewest crossings."""
+        """Order the layers by neighbours' medians, in sweeps down and up, and keep the order with the fewest crossings."""
         for layer in self.layers:
             layer.sort(key=lambda item: item.first)
         best, fewest = [list(layer) for layer in self.layers], self._crossings()
@@ -286,12 +286,12 @@ class _Level:
             for layer in (self.layers[0], self.layers[-1]):
                 for item in layer:
                     if item.first == -1 and item.box is None and item.level is None:
-                        item.height, item.y = item.y + item.height, 0.0  # a port reaches to the frame
+                        item.height, item.y = item.y + item.height, 0.0  # extend a port to the frame
                     elif item.first == 10**9:
                         item.height = self.height - item.y
 
     def move(self, x: float, y: float) -> None:
-        """Put this level's corner there, and everything in it."""
+        """Shift this level and its content by (x, y)."""
         self.x, self.y = x, y
         for layer in self.layers:
             for item in layer:
@@ -314,8 +314,8 @@ def _wanted(item: _Item, down: bool) -> float:
 
 
 def spread(layer: Sequence[Any], wanted: Sequence[float]) -> None:
-    """Put the middles as near to where they are wanted as the widths allow, in this order: least squares, by pooling neighbours."""
-    blocks: list[list[float]] = []  # sum of what is wanted, count, less what stands before in the block
+    """Set the centers as close to `wanted` as the widths allow, keeping the order: least squares by pooling adjacent violators."""
+    blocks: list[list[float]] = []  # [sum of wanted centers minus offsets, count]
     offsets, at = [], 0.0
     for i, item in enumerate(layer):
         if i:

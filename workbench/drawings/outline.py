@@ -1,4 +1,4 @@
-"""What of a graph is drawn: which groups are open, what has a box, what is counted. At most so many boxes that a page can show them."""
+"""The selection of what to draw of a graph: open groups, boxes, and what is only counted, so that the boxes fit on a page."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from .. import protocol
 from ..inspector import count_text, shape_text
 
-BOXES = 60  # at most so many are drawn; groups stay closed, and the middle of a long row is counted
-TITLE, DETAIL = 6.7, 5.7  # pixels of a letter, of 12 and 10 pixels
+BOXES = 60  # boxes at most; groups stay closed, and the middle of a long sequence is only counted
+TITLE, DETAIL = 6.7, 5.7  # average width of a letter in pixels, at font sizes of 12 and 10 pixels
 
 Key = tuple[str, int]
 
 
 @dataclass
 class Box:
-    """A node, a closed group, or what stands for the middle of a long row."""
+    """A node, a closed group, or a placeholder for the middle of a long sequence."""
 
     key: Key
     first: int  # its first row
     title: str
     detail: str
-    kind: str  # of a node; "group", "failed", "more"
-    riders: str = ""  # parameters and numbers that only this op uses
+    kind: str  # of the node, or "group", "failed", "more"
+    riders: str = ""  # parameters and constants that only this op uses
     x: float = 0.0
     y: float = 0.0
     width: float = 0.0
@@ -34,7 +34,7 @@ class Box:
 
 
 class Outline:
-    """Which groups are open, what has a box, and the edges between boxes."""
+    """The open groups, the boxes, and the edges between boxes."""
 
     def __init__(self, graph: protocol.Graph) -> None:
         self.graph = graph
@@ -46,8 +46,8 @@ class Outline:
         for group in graph.groups:
             self.below.setdefault(group.parent, []).append(group.id)
         self.host = self._hosts()
-        self.rest: dict[int, int] = {}  # what is counted with others like it -> the fold or loop that holds it
-        self.single: set[int] = set()  # open groups of one box alone: no frame is drawn around it
+        self.rest: dict[int, int] = {}  # group that is only counted -> the fold or loop around it
+        self.single: set[int] = set()  # open groups with a single box, which get no frame
         self.opened = self._opened(inside)
         self._find_single()
         self.riders: dict[int, list[str]] = {}
@@ -62,7 +62,7 @@ class Outline:
         self.edges = list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1] and set(pair) <= drawn))
 
     def _hosts(self) -> dict[int, int]:
-        """A parameter or number that one op uses is written into that op's box."""
+        """Map each parameter, leaf or constant with a single user to that user, in the box of which it is written."""
         nodes, edges = self.graph.nodes, self.graph.edges
         users: dict[int, set[int]] = {}
         for source, target in zip(edges.source, edges.target, strict=True):
@@ -89,11 +89,11 @@ class Outline:
         return opened
 
     def _repeats(self, group: int) -> bool:
-        """Whether what stands in the group is the same several times: then the first is shown and the others are counted."""
+        """Whether the group is a fold or loop of more than two repetitions, of which only the first is shown."""
         return self.groups[group].kind in ("fold", "loop") and len(self.below.get(group, ())) > 2
 
     def _place(self, group: int) -> tuple[Key | None, int]:
-        """The box that a closed group around this one is drawn as, if there is one; and the open group that holds the box."""
+        """The box of the closed group around this one (or None), and the open group that contains it."""
         key, holder = None, group
         while group != -1:
             outer = self.groups[group].parent
@@ -110,7 +110,7 @@ class Outline:
             at = self.host.get(row, row)
             key, group = self._place(self.graph.nodes.group[at])
             if key is None and self.graph.nodes.kind[at] != "op":
-                continue  # what comes from outside may stand outside
+                continue  # inputs may be drawn outside
             while group != -1:
                 boxes.setdefault(group, set()).add(key or ("n", at))
                 group = self.groups[group].parent
@@ -135,7 +135,7 @@ class Outline:
             self.boxes.append(self._node(key[1]) if key[0] == "n" else self._group(key, rows) if key[0] == "g" else self._more(key, rows))
 
     def _shorten(self, members: dict[Key, list[int]]) -> None:
-        """A row of so many boxes at the top that they cannot all be drawn keeps its ends; the loss is at the end of it."""
+        """If there are too many boxes, keep both ends of the top level's sequence; the loss is at its end."""
         top = [key for key in members if self.parent[key] == -1]
         if len(members) <= BOXES or len(top) <= 2:
             return
@@ -161,7 +161,7 @@ class Outline:
         return Box(("n", row), row, clip(title, 34), clip(detail, 40), kind, clip(riders, 40))
 
     def alone(self, row: int) -> str:
-        """The module that this op is all of."""
+        """The label of the module or group that consists only of this op; "" if there is none."""
         group = self.graph.nodes.group[row]
         while group in self.single and self.groups[group].kind == "function":
             group = self.groups[group].parent
@@ -185,21 +185,21 @@ class Outline:
         return count_text(ops, "op") + (f", {count_text(sum(sizes), 'parameter')}" if sizes else "")
 
     def chain(self, key: Key) -> list[int]:
-        """The open groups around a box, the innermost first; the last is the top."""
+        """The open groups around a box, innermost first, up to the top level (-1)."""
         found = [self.parent[key]]
         while found[-1] != -1:
             found.append(self.outer(found[-1]))
         return found
 
     def outer(self, group: int) -> int:
-        """The group around this one that has a frame."""
+        """The nearest enclosing group with a frame; -1 for the top level."""
         group = self.groups[group].parent
         while group != -1 and group in self.single:
             group = self.groups[group].parent
         return group
 
     def inside(self, group: int) -> list[int]:
-        """The open groups in an open group that have a frame of their own."""
+        """The open groups directly inside an open group that have a frame."""
         found = []
         for one in self.below.get(group, ()):
             if one in self.opened and one not in self.rest:
@@ -215,6 +215,6 @@ def _count(shape: list[int]) -> int:
 
 
 def clip(text: str, most: int = 26) -> str:
-    """The text, or its beginning and an ellipsis."""
+    """Collapse whitespace, and cut the text to `most` characters with an ellipsis."""
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"

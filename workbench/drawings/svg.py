@@ -1,4 +1,4 @@
-"""The graph, and a tensor's distribution, as still pictures in SVG for a page without a kernel. Every name in them is text."""
+"""SVG pictures of the graph and of a tensor's histogram, for pages without a kernel. All names are escaped."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ TEXT, QUIET, RIDERS, EDGE, OUTLINE, FRAMES = "#15181d", "#4a505a", "#2a52a3", "#
 
 
 def picture(graph: protocol.Graph) -> str:
-    """An SVG of a whole graph message, with a white ground, for the page around it may be dark."""
+    """Return an SVG of a whole graph message, on a white background, since the page may be dark."""
     return written(draw(graph))
 
 
 def written(drawing: Drawing) -> str:
-    """The drawing as SVG: attributes only, for a page that allows neither scripts nor styles."""
+    """Return the drawing as SVG with attributes only, for pages that allow neither scripts nor styles."""
     title = escape(drawing.title)
     size = f'viewBox="0 0 {drawing.width:.0f} {drawing.height:.0f}" width="{drawing.width:.0f}" height="{drawing.height:.0f}"'
     out = [
@@ -59,7 +59,7 @@ def written(drawing: Drawing) -> str:
 
 
 def curve(wire: list[tuple[float, float]]) -> str:
-    """The path of a wire: bends that begin and end straight down, where its points are not below one another."""
+    """The SVG path of a wire: vertical lines, and curves that start and end vertically."""
     (x, y), *rest = wire
     parts = [f"M{x:.1f} {y:.1f}"]
     for to_x, to_y in rest:
@@ -74,7 +74,7 @@ def curve(wire: list[tuple[float, float]]) -> str:
 
 
 def distribution(name: str, summary: protocol.Summary, histogram: protocol.Histogram | None) -> str:
-    """An SVG of a tensor: its summary in a line, its histogram as bars."""
+    """Return an SVG of a tensor: its summary as a line of text, and its histogram as bars."""
     width, height, top = 480, 120, 24
     title = escape(f"{name + ': ' if name else ''}{summary.text}")
     out = [

@@ -1,4 +1,4 @@
-"""The graph as a tree of plain text, for a page without pictures, a terminal, and a screen reader."""
+"""The graph as a plain-text tree, for pages without pictures, terminals and screen readers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from .. import protocol
 from ..inspector import bytes_text, number_text, shape_text, summary
 from .outline import Box, Outline
 
-MEASURED = 100_000  # elements: what stands in every cell's output must cost nothing
+MEASURED = 100_000  # elements; larger gradients are not summarized, because this text is part of every cell's output
 
 
 def tree(graph: protocol.Graph, gradients: Mapping[int, str] | None = None) -> str:
-    """A line for each box of the drawing, in the order in which things ran, indented by groups; what is closed there is counted here.
+    """Return one line per box of the drawing in execution order, indented by groups, with counts for closed groups.
 
-    `gradients` says of a row how its gradient is: "gradient norm 0.13".
+    `gradients` maps rows to descriptions of their gradients, such as "gradient norm 0.13".
     """
     outlined = Outline(graph)
     writer = _Writer(graph, outlined, gradients or {})
@@ -23,7 +23,7 @@ def tree(graph: protocol.Graph, gradients: Mapping[int, str] | None = None) -> s
 
 
 def gradient_text(array: Any) -> str:
-    """A gradient in a few words."""
+    """Describe a gradient in a few words."""
     if array.size > MEASURED:
         return "has a gradient"
     known = summary(array)
@@ -52,7 +52,7 @@ class _Writer:
             self.items.setdefault(outlined.outer(group), []).append((first, group))
 
     def lines(self, group: int, pad: str) -> list[str]:
-        """What stands in a group."""
+        """The lines of a group's content."""
         found = []
         for _, item in sorted(self.items.get(group, ()), key=lambda one: one[0]):
             if isinstance(item, Box):
@@ -80,7 +80,7 @@ class _Writer:
 
 
 def headline(graph: protocol.Graph) -> str:
-    """How large the graph is, in a sentence."""
+    """Summarize the size of the graph in a sentence."""
     nodes = graph.nodes
     ops = sum(kind == "op" for kind in nodes.kind)
     parameters = [row for row, kind in enumerate(nodes.kind) if kind == "parameter"]

@@ -1,1 +1,1 @@
-"""What leaves the notebook: the stand-alone replay, pictures, data for other tools."""
+"""Export of a session: the stand-alone HTML replay, pictures, and data for other tools."""

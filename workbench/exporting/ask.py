@@ -1,4 +1,4 @@
-"""What stands behind `wb.export`: which session is meant, and which kind of file."""
+"""The implementation of `wb.export`: find the session, and write the file in the format of its extension."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from .replay import BUDGET, replay
 
 @dataclass(frozen=True)
 class Written:
-    """A file that was written; wherever a path is taken it stands for its own."""
+    """A file that was written. It is path-like (`os.PathLike`)."""
 
     path: Path
     bytes: int
-    left: str  # what was left out, in a sentence; ""
+    left: str  # a sentence on what was left out; "" if nothing was
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -44,7 +44,10 @@ class Written:
 def export(
     file: str | PathLike[str], target: Any, names: Mapping[str, Any], paths: bool = False, stats: bool = False, budget: Any = None
 ) -> Written:
-    """Write `file`, of the kind that its ending says."""
+    """Write `file` in the format of its extension.
+
+    Raises ValueError for another extension, and RuntimeError if nothing was recorded.
+    """
     path = Path(file)
     ending = path.suffix.lower().removeprefix(".")
     if ending not in KINDS:
@@ -118,13 +121,13 @@ KINDS: Mapping[str, Callable[[_Wish], tuple[str | bytes, str]]] = {
 
 
 def sized(budget: Any) -> int:
-    """Bytes, from a number or from such as "20 MB". ValueError for what is neither, or not positive."""
+    """Parse a size in bytes, from a number or a text such as "20 MB". Raises ValueError if it is neither or not positive."""
     units = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
     text = str(budget).strip().upper()
     unit = next((one for one in ("KB", "MB", "GB", "B") if text.endswith(one)), "")
     try:
         found = int(float(text.removesuffix(unit)) * units.get(unit, 1))
-    except (ValueError, OverflowError):  # infinity is no whole number
+    except (ValueError, OverflowError):  # OverflowError for infinity
         found = 0
     if found <= 0:
         raise ValueError(f'budget is a number of bytes, or such as "20 MB", not {budget!r}.')
@@ -132,9 +135,9 @@ def sized(budget: Any) -> int:
 
 
 def session_of(target: Any, names: Mapping[str, Any], with_pass: bool) -> AbstractContextManager[Any]:
-    """The session of a view, a session, a stepper, a recording, or a tensor; without a target the newest one.
+    """The session of a view, a session, a stepper, a recording, or a tensor; without a target, the newest session.
 
-    With `with_pass` a loss whose tape is still there gets a backward pass, which ends with the block.
+    If `with_pass`, a loss with an intact tape gets a backward pass for the duration of the block.
     """
     session = getattr(target, "session", target)
     if target is None:
@@ -165,16 +168,16 @@ def session_of(target: Any, names: Mapping[str, Any], with_pass: bool) -> Abstra
 
 
 def newest() -> Session | None:
-    """The session that was made last and still lives, of more than a single tensor; None for none."""
+    """The newest live session that shows more than a single tensor; None if there is none."""
     made = reversed(recent)
     return next((one for one in made if one.recording.count and one.graph.view != "tensor"), None)
 
 
 class _stepped(AbstractContextManager):
-    """A session with a pass of its own for as long as the block lasts, where its loss still has a tape."""
+    """A session with its own backward pass for the duration of the block, if its loss still has a tape."""
 
     def __init__(self, session: Session, tensor: Tensor | None) -> None:
-        self.session, self.tensor = copy(session), tensor  # its views see nothing of the pass
+        self.session, self.tensor = copy(session), tensor  # a copy, so that views do not show the pass
         self.stepper: Stepper | None = None
 
     def __enter__(self) -> Session:
@@ -190,7 +193,7 @@ class _stepped(AbstractContextManager):
 
 
 def _whole(tensor: Tensor) -> bool:
-    """Whether a backward pass of it can begin: it is a scalar, and its tape was not freed."""
+    """Whether a backward pass can begin at the tensor: it has one element, and its tape was not freed."""
     from engine.core import tape
 
     nodes = tape.plan([tensor.node])

@@ -1,4 +1,4 @@
-"""Everything that a view may ask of a session, asked beforehand: what the stand-alone replay answers with."""
+"""Precomputed answers to the requests that a view can send to a session, for the stand-alone replay."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from ..stepper import Stepper
 
 PASS = "pass"
-LEFT_OUT = -1  # in place of a message's number: there was no room for it
-MOMENTS = 400  # of the memory's time line, at most
-CHECKED = 40  # nodes whose rule is held against finite differences, at most
-ELEMENTS = 1024  # of larger tensors single ones are not in the file
-MOVING = ("gradient", "ratio", "bad")  # overlays that are others after a step
+LEFT_OUT = -1  # in place of a message's number: it did not fit
+MOMENTS = 400  # moments of the memory timeline at most
+CHECKED = 40  # nodes at most whose rule is checked against finite differences
+ELEMENTS = 1024  # elements; of larger tensors, single elements are not stored
+MOVING = ("gradient", "ratio", "bad")  # overlays that change with each step
 WHATEVER_PASS = {
     "ask_bytes",
     "ask_compare",
@@ -37,14 +37,14 @@ WHATEVER_PASS = {
 
 
 class Room:
-    """What all answers share: a pack that takes `budget` bytes, `seconds` to ask in, and what was left out for want of either."""
+    """The budget shared by all answers: a pack of at most `budget` bytes, a limit of `seconds`, and counts of the omitted answers."""
 
     def __init__(self, pack: Pack, budget: int, seconds: float) -> None:
         self.pack, self.budget, self.until, self.seconds = pack, budget, monotonic() + seconds, seconds
         self.asked: Counter[str] = Counter()
         self.left: Counter[str] = Counter()  # by kind
-        self.known: dict[tuple[str, str, str], tuple[int, dict[str, Any]]] = {}  # answers that are the same whichever pass is shown
-        self.slow = False  # it was time, not room, that ended
+        self.known: dict[tuple[str, str, str], tuple[int, dict[str, Any]]] = {}  # answers that do not depend on the pass
+        self.slow = False  # whether the time limit was reached first
 
     def is_left(self) -> bool:
         late = monotonic() > self.until
@@ -52,7 +52,7 @@ class Room:
         return not late and self.pack.size < self.budget
 
     def sentence(self) -> str:
-        """What was left out, and why; "" when nothing was."""
+        """A sentence on the omitted answers and the reason; "" if nothing was omitted."""
         passes = self.left[PASS]
         kinds = ", ".join(dict.fromkeys(NAMES[kind] for kind in self.left if kind != PASS))
         total = sum(self.asked[kind] for kind in self.left if kind != PASS)
@@ -63,10 +63,10 @@ class Room:
 
 
 class Conversation:
-    """Asks a session about one of its passes, and keeps the answers as long as there is room.
+    """Sends requests about one pass to a session, and stores the answers while the budget lasts.
 
-    An answer that depends on where the pass stands is kept once for each stretch of steps in which it is the same: `answers` has, for
-    each kind of request and each request, `[from which step on, number of the message, from which step on, ...]`.
+    An answer that depends on the step is stored once per range of steps in which it is the same: for each kind of request and each
+    request, `answers` has `[first step, number of the message, first step, ...]`.
     """
 
     def __init__(self, session: Session, room: Room) -> None:
@@ -78,7 +78,7 @@ class Conversation:
         return self.room.pack.add((message, buffers))
 
     def ask(self, request: protocol.ToKernel, index: int = 0) -> dict[str, Any] | None:
-        """Keep the answer as the one from step `index` on; None when there was no room for it."""
+        """Store the answer as valid from step `index` on, and return it; None if the budget is used up."""
         asked = request.to_json()
         known = self.answers.setdefault(request.kind, {}).setdefault(key(asked), [])
         self.room.asked[request.kind] += 1
@@ -98,7 +98,7 @@ class Conversation:
         return message
 
     def elements(self, row: int, what: Literal["value", "grad"], index: int = 0) -> None:
-        """Keep each element of a small tensor as the text that a click on it shows."""
+        """Store the elements of a small tensor as texts, which the view shows on a click."""
         array, _ = self.session.array(row, what)
         if array is None or getattr(array, "size", 0) > ELEMENTS or not self.room.is_left():
             return
@@ -114,10 +114,10 @@ class Conversation:
         known = self.answers.setdefault("elements", {}).setdefault(f"{row} {what}", [])
         known += [index, self.add(told, [])]
 
-    # -- what there is to ask ---------------------------------------------------------------------------------------------------
+    # -- requests ---------------------------------------------------------------------------------------------------------------
 
     def opening(self) -> list[int]:
-        """What a view gets that has just opened, and the norms of all steps, so that no box waits for them."""
+        """The messages for a newly opened view, with the norms of all steps, so that no box waits for them."""
         found = self.session.handle(protocol.Ready(0).to_json(), self.client)
         stepper = self.session.stepper
         steps = 0 if stepper is None else len(stepper.taken)
@@ -125,16 +125,16 @@ class Conversation:
             found += self.session.handle(protocol.AskNorms(0, first, steps).to_json(), self.client)
         for message, _ in found:
             if message["type"] == "lesson":
-                message |= {"role": "", "trouble": ""}  # nobody presents to a file, or is followed by one
+                message |= {"role": "", "trouble": ""}  # a file has no presenter
         return [self.add(*sent) for sent in found if sent[0]["type"] not in ("stepped", "training", "offer")]
 
     def pages(self, stepper: Stepper | None) -> list[int | None]:
-        """At which step of the pass each page of the lesson is; None where it is at no step."""
+        """The step of the pass that belongs to each page of the lesson; None for pages without a step."""
         lesson = self.session.lesson
         return [] if lesson is None else [lesson.place(page, stepper) for page in range(len(lesson.pages))]
 
     def whole(self) -> None:
-        """Values, boxes, and the panes that no step changes: what is most looked at comes first."""
+        """Request values, boxes, and the panes that no step changes, the most used first."""
         r = self.session.recording
         nodes = [row for row in range(r.count) if r.kind[row] != "constant"]
         self.ask(protocol.AskFaces(0, list(range(r.count))))
@@ -157,7 +157,7 @@ class Conversation:
             self.ask(protocol.AskPredictions(0, row))
 
     def gradients(self, stepper: Stepper | None) -> None:
-        """The gradient of every node at every step at which it is another one."""
+        """Request the gradient of every node at every step that changes it."""
         r = self.session.recording
         rows = [row for row in range(r.count) if r.kind[row] != "constant"]
         for index in walk(stepper):
@@ -171,7 +171,7 @@ class Conversation:
                 self.elements(row, "grad", index)
 
     def passing(self, stepper: Stepper | None) -> None:
-        """The panes and overlays that are others after each step."""
+        """Request the panes and overlays that change with each step."""
         for index in walk(stepper):
             for name in MOVING:
                 self.ask(protocol.AskMetric(0, name), index)
@@ -180,7 +180,7 @@ class Conversation:
                 self.ask(protocol.AskLocal(0, stepper.plan[index - 1], index), index)
 
     def deeper(self, stepper: Stepper | None) -> None:
-        """What somebody asks for who looks closer: other pictures, exact counts, series, local derivatives, paths, checked rules."""
+        """Request details: other pictures, exact counts, series, local derivatives, paths, checked rules."""
         r = self.session.recording
         self.ask(protocol.AskSlopes(0))
         for row in range(r.count):
@@ -201,7 +201,7 @@ class Conversation:
             self.ask(protocol.CheckRule(0, row))
 
     def _pictures(self, row: int) -> None:
-        """The other ways in which a value can be seen that differ by one switch."""
+        """Request the alternative displays of a value, each with one option changed."""
         seen = self.ask(protocol.Inspect(0, row, "value"))
         if seen is None or seen["type"] != "inspected" or seen["summary"] is None:
             return
@@ -223,7 +223,7 @@ NAMES = {
 
 
 def walk(stepper: Stepper | None) -> Iterator[int]:
-    """Every place at which a pass can stand, from its start on; without a pass the one place there is."""
+    """Step through the pass from its start, yielding each index; without a pass, yield 0."""
     if stepper is not None:
         stepper.to(0)
     yield 0
@@ -232,7 +232,7 @@ def walk(stepper: Stepper | None) -> Iterator[int]:
 
 
 def passage(stepper: Stepper, conversation: Conversation) -> dict[str, Any]:
-    """The pass for a replay: what is told at each of its places, and where each button leads from there."""
+    """The pass for a replay: the message at each step, and the target of each button from there."""
     session = conversation.session
     stops: dict[str, str] = {}
     told: dict[str, int] = {}
@@ -245,12 +245,12 @@ def passage(stepper: Stepper, conversation: Conversation) -> dict[str, Any]:
         stepper.stop = None
     for index in walk(stepper):
         client = copy(conversation.client)
-        client.steps = set(range(index))  # so that this step alone is told
+        client.steps = set(range(index))  # so that only this step is sent
         told[str(index)] = conversation.add(session.stepped(client, None).to_json(), [])
     places = sorted(map(int, told))
 
     def landed(index: int, forth: bool) -> int:
-        """Where a step ends that would end at a place where no gradient arrives."""
+        """The nearest recorded index in the step's direction, for a step that would end at an index without a message."""
         beyond = [one for one in places if one >= index] if forth else [one for one in reversed(places) if one <= index]
         return beyond[0] if beyond else places[-1 if forth else 0]
 
@@ -267,7 +267,7 @@ def passage(stepper: Stepper, conversation: Conversation) -> dict[str, Any]:
 
 
 def drawings(conversation: Conversation) -> None:
-    """The graph in other formats, which the menu of the view saves."""
+    """Request the graph in the formats that the view's menu can save."""
     for name in SAVED:
         conversation.ask(protocol.AskExport(0, name))
 

@@ -1,4 +1,4 @@
-"""The graph as JSON for other tools: every node with its inputs, its group and its line of code. docs/export.md has the table."""
+"""Export of the graph as JSON: every node with its inputs, its group and its line of code. docs/export.md documents the format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Stats = Callable[[int], Mapping[str, Any] | None]
 
 
 def graph(message: protocol.Graph, stats: Stats | None = None, paths: bool = False) -> dict[str, Any]:
-    """The graph as plain data. `stats` gives the numbers of a node's value, and None where its value is not known."""
+    """Return the graph as plain data. `stats(row)` returns statistics of a node's value, or None if the value is not known."""
     nodes, edges = message.nodes, message.edges
     inputs: dict[int, list[dict[str, int]]] = {}
     for source, target, slot in zip(edges.source, edges.target, edges.slot, strict=True):
@@ -42,7 +42,7 @@ def graph(message: protocol.Graph, stats: Stats | None = None, paths: bool = Fal
     groups = [{**asdict(one), "parent": None if one.parent < 0 else one.parent} for one in message.groups]
     sites = [asdict(site) for site in message.sites]
     for site in sites:
-        del site["cell_id"]  # a notebook's own name for a cell, which says nothing outside it
+        del site["cell_id"]  # meaningless outside the notebook
     whole = {
         "format": FORMAT,
         "version": VERSION,
@@ -57,7 +57,7 @@ def graph(message: protocol.Graph, stats: Stats | None = None, paths: bool = Fal
 
 
 def text(message: protocol.Graph, stats: Stats | None = None, paths: bool = False) -> str:
-    """The graph as the text of a JSON file, one node a line."""
+    """Return the graph as JSON text with one node per line."""
     whole = graph(message, stats, paths)
     lines = []
     for name, value in whole.items():

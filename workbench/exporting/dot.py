@@ -1,4 +1,4 @@
-"""The graph in Graphviz's language, with a cluster for each group. Its names are quoted, whatever stands in them."""
+"""Export of the graph in Graphviz's DOT language, with a cluster for each group. All names are quoted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FILL = {"op": "#ffffff", "parameter": "#e3ecff", "leaf": "#e3ecff", "input": "#
 
 
 def text(message: protocol.Graph, paths: bool = False) -> str:
-    """The graph as the text of a DOT file."""
+    """Return the graph as DOT text."""
     nodes, edges = message.nodes, message.edges
     inside: dict[int, list[int]] = {}
     below: dict[int, list[protocol.Group]] = {}
@@ -21,7 +21,7 @@ def text(message: protocol.Graph, paths: bool = False) -> str:
         below.setdefault(group.parent, []).append(group)
     title = message.title or "graph"
     lines = [f"digraph {quoted(title)} {{", "  rankdir=TB;", '  node [fontname="sans-serif", style=filled];', '  edge [color="#8a8f98"];']
-    open_groups: list[tuple[int, int, bool]] = [(-1, 1, False)]  # group, depth, whether its end is to be written
+    open_groups: list[tuple[int, int, bool]] = [(-1, 1, False)]  # group, depth, whether to write its closing brace
     names = {group.id: group for group in message.groups}
     while open_groups:
         group, depth, ends = open_groups.pop()
@@ -54,6 +54,6 @@ def _node(nodes: protocol.Nodes, row: int) -> str:
 
 
 def quoted(text: str) -> str:
-    """A DOT string that shows this very text. A line's end becomes its escape; no other character has a meaning of its own."""
+    """Quote a text as a DOT string that shows it literally. Newlines are escaped, and unprintable characters are dropped."""
     plain = "".join(char for char in text if char == "\n" or char.isprintable() or char == "\u2028")
     return '"' + plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'

@@ -1,4 +1,4 @@
-"""The graph in Mermaid's language, which GitHub and many notebooks draw: groups closed until it is small enough for that."""
+"""Export of the graph as a Mermaid flowchart, which GitHub and many notebooks render; groups are closed to keep it small."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .privacy import without_path
 
 
 def text(message: protocol.Graph, paths: bool = False) -> str:
-    """The graph as the text of a Mermaid file."""
+    """Return the graph as Mermaid text."""
     outlined = Outline(message)
     boxes, edges = outlined.boxes, outlined.edges
     number = {box.key: i for i, box in enumerate(boxes)}
@@ -23,5 +23,5 @@ def text(message: protocol.Graph, paths: bool = False) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text that Mermaid shows as it is: what has a meaning there, or in HTML, by its number."""
+    """Escape a text so that Mermaid shows it literally: special characters become numeric entities."""
     return "".join(char if char.isalnum() or char in " .,:;()×…_-" else f"#{ord(char)};" for char in text)

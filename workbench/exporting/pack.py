@@ -1,4 +1,4 @@
-"""Messages and their buffers as one compressed block of bytes, each told apart from what is there already."""
+"""Messages and their buffers in one compressed block of bytes, without duplicates."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .privacy import without_paths
 Sent = tuple[dict[str, Any], list[bytes]]
 
 
-FLUSH = 64 << 10  # bytes after which the compressor has to say how long they have become
+FLUSH = 64 << 10  # input bytes after which the compressor is flushed, so that the compressed size is known
 
 
 class Pack:
-    """Grows by messages. What comes twice is kept once.
+    """A growing block of messages. Duplicates are stored once.
 
-    The block is a gzip stream of the messages, each its JSON followed by its buffers; then of an index as JSON; then of the index's
-    length in bytes, 4 of them, little-endian. The index's `messages` has `[offset, length of the JSON, length of each buffer, ...]`.
+    The block is a gzip stream of the messages, each as JSON followed by its buffers, then an index as JSON, then the index's length in
+    bytes as a little-endian 4-byte integer. The index's `messages` has `[offset, length of the JSON, length of each buffer, ...]`.
     """
 
     def __init__(self, paths: bool = False) -> None:
-        self.paths = paths  # absolute paths may stay
+        self.paths = paths  # whether to keep absolute paths
         self.messages: list[list[int]] = []
         self._known: dict[bytes, int] = {}
         self._stream = zlib.compressobj(6, zlib.DEFLATED, 31)
@@ -34,11 +34,11 @@ class Pack:
 
     @property
     def size(self) -> int:
-        """Bytes in the file so far, as base64. What the compressor still has is taken for a third of what it was given."""
+        """The base64 size so far in bytes; input pending in the compressor is assumed to shrink to a third."""
         return (self._size + self._waiting // 3) * 4 // 3
 
     def add(self, sent: Sent) -> int:
-        """The number of the message in the block. What it answered is left out: whoever plays it back asks by other numbers."""
+        """Add a message and return its number in the block. Its `re` is cleared, since requests have other ids during replay."""
         message, buffers = sent
         if "re" in message:
             message = {**message, "re": None}
@@ -56,7 +56,7 @@ class Pack:
         return number
 
     def closed(self, index: dict[str, Any]) -> str:
-        """The whole block as base64, with the index."""
+        """Append the index, and return the block as base64."""
         head = text({**index, "messages": self.messages}).encode("utf-8", "replace")
         self._write(head + len(head).to_bytes(4, "little"))
         self._parts.append(self._stream.flush())
@@ -74,12 +74,12 @@ class Pack:
 
 
 def text(value: Any) -> str:
-    """JSON as JavaScript's `JSON.parse` takes it. ValueError for NaN and infinities, which it does not know."""
+    """Serialize to JSON for JavaScript's `JSON.parse`. Raises ValueError for NaN and infinities, which JSON lacks."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def key(request: dict[str, Any]) -> str:
-    """What tells requests of one kind apart, written as the view writes it: sorted, and whole numbers without a point."""
+    """The key of a request among those of its kind, formatted like the view's: sorted, and whole numbers without a point."""
     asked = {name: _whole(value) for name, value in request.items() if name not in ("type", "v", "id")}
     return json.dumps(asked, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 

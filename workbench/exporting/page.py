@@ -1,4 +1,4 @@
-"""The page of the stand-alone replay: the view, which a browser runs because its hash is that in the policy, and data, which none runs."""
+"""The HTML page of the stand-alone replay: the view's script, allowed by its hash in the content security policy, and inert data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 VIEW = Path(__file__).parent.parent / "jupyter" / "static" / "replay.js"
 
-# Unpacks the view and lets the browser run it: only the very text whose hash the policy has.
+# Unpacks and runs the view; the browser accepts only the script with the hash in the policy.
 _START = """
 const element = (id) => document.getElementById(id);
 const packed = Uint8Array.from(atob(element("script").textContent), (char) => char.charCodeAt(0));
@@ -37,9 +37,9 @@ pre { overflow: auto; margin: 12px; }
 
 
 def html(title: str, facts: list[str], data: str, stills: dict[str, str]) -> str:
-    """The whole page. `data` is base64; every other text is escaped, but for the picture, which is markup of our own.
+    """Return the whole page. `data` is base64; all other texts are escaped, except the SVG in `stills`, which is our own markup.
 
-    RuntimeError when the view was not built.
+    Raises RuntimeError if the view has not been built.
     """
     script = _script()
     policy = (

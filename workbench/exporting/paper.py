@@ -1,4 +1,4 @@
-"""The drawing of a graph as PNG or PDF, through matplotlib: text stays text in a PDF."""
+"""Export of a graph's drawing as PNG or PDF with matplotlib. Text stays text in a PDF."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ..drawings.drawing import Drawing, Frame
 from ..drawings.outline import Box
 from ..drawings.svg import EDGE, FILL, FRAMES, OUTLINE, QUIET, RIDERS, TEXT
 
-_INCH = 96.0  # pixels of the drawing
-_MOST = 200.0  # inches: no PDF page is larger
+_INCH = 96.0  # pixels of the drawing per inch
+_MOST = 200.0  # inches: the maximum size of a PDF page
 _POINTS = 72 / 96
-_SCALE = 2  # pixels of a PNG for each of the drawing
+_SCALE = 2  # pixels of a PNG per pixel of the drawing
 _MOST_PIXELS = 60_000_000
 
 
 def page(drawing: Drawing, kind: str) -> bytes:
-    """The bytes of a file of that kind, "png" (twice the drawing's pixels) or "pdf" (one page of the drawing's size)."""
+    """Return the bytes of a "png" (at twice the drawing's resolution) or a "pdf" (one page of the drawing's size)."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
     from matplotlib.patches import FancyBboxPatch, PathPatch, Polygon

@@ -1,4 +1,4 @@
-"""Absolute paths in texts: of what is exported nobody shall learn where its author keeps his files."""
+"""Removal of absolute paths from exported texts, so that they do not reveal the author's folders."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-# Folders at the top of a file system, so that `x /y/z`, a division, is not taken for a path.
+# Top-level folders of file systems, so that a division such as `x /y/z` is not mistaken for a path.
 _TOPS = (
     "Applications|bin|boot|content|data|dev|etc|home|kaggle|lib|lib64|Library|media|mnt|nix|opt|private|proc|root|run|sbin|scratch|srv|sys|"
     "System|tmp|Users|usr|var|Volumes|work|workspace|workspaces"
 )
 _CHAR = r"[^\s/\\'\"<>:;,()\[\]{}|`]"
-# May have spaces in its name, but not behind the ending of a file.
+# A folder's name may have spaces, but not after a file extension.
 _FOLDER = rf"{_CHAR}+(?:(?<!\.\w)(?<!\.\w\w)(?<!\.\w\w\w)(?<!\.\w\w\w\w)(?: {_CHAR}+){{1,3}})?"
 
 
@@ -28,18 +28,18 @@ def _pattern(own: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _own() -> tuple[str, ...]:
-    """Where this very process keeps things, longest first."""
+    """The folders of this process, longest first."""
     found = {str(Path.home()), str(Path.cwd()), sys.prefix, sys.base_prefix, tempfile.gettempdir()}
     return tuple(sorted((one for one in found if one.count("/") >= 1 and len(one) > 1 and one.startswith("/")), key=len, reverse=True))
 
 
 def without_path(text: str) -> str:
-    """The text with `…/name` for each absolute path to `name`."""
+    """Replace each absolute path to `name` in the text by `…/name`."""
     return _pattern(_own()).sub(lambda found: "…/" + re.split(r"[\\/]", found.group().rstrip("\\/"))[-1], text)
 
 
 def without_paths(value: Any) -> Any:
-    """The same of every text in a JSON value; keys stay."""
+    """Apply `without_path` to every text in a JSON value, except keys."""
     if isinstance(value, str):
         return without_path(value) if "/" in value or "\\" in value else value
     if isinstance(value, dict):

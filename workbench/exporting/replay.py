@@ -1,4 +1,4 @@
-"""A session as one HTML file: the same view, played from what the kernel would have answered. It needs neither kernel nor network."""
+"""Export of a session as one HTML file: the same view with precomputed answers. It needs neither a kernel nor a network."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from ..session import Session
 
 BUDGET = 8_000_000  # bytes of data
-SECONDS = 30.0  # that asking may take
+SECONDS = 30.0  # to compute the answers
 FORMAT, VERSION = "gradient-workbench replay", 2
 
 
 def replay(session: Session, paths: bool = False, budget: int = BUDGET, seconds: float = SECONDS) -> tuple[str, str]:
-    """The HTML, and what was left out of it, in a sentence; "" when nothing was.
+    """Return the HTML, and a sentence on what was left out ("" if nothing was).
 
-    RuntimeError while the recorded code still runs, or a cell waits inside its backward pass.
+    Raises RuntimeError while the recorded code still runs, or while a cell waits inside its backward pass.
     """
     if session.recording.live:
         raise RuntimeError("The recorded code still runs. Export it in the next cell, or after the `with` block.")
@@ -54,11 +54,11 @@ def replay(session: Session, paths: bool = False, budget: int = BUDGET, seconds:
 
 
 def _scenes(session: Session, room: Room) -> list[dict[str, Any] | None]:
-    """For each pass everything that can be asked while it is shown, what matters most first; None for those that had no room."""
+    """For each pass, the answers to all requests, the most important first; None for passes that did not fit."""
     passes: list[Stepper | None] = [*(session.passes or [session.stepper])]
     scenes: list[dict[str, Any] | None] = [None] * len(passes)
     deeper: list[tuple[Conversation, Stepper | None]] = []
-    for number in sorted(range(len(passes)), key=lambda number: number != session.number):  # first the one that is shown
+    for number in sorted(range(len(passes)), key=lambda number: number != session.number):  # the shown pass first
         room.asked[PASS] += 1
         if number != session.number and not room.is_left():
             room.left[PASS] += 1
@@ -79,10 +79,10 @@ def _scenes(session: Session, room: Room) -> list[dict[str, Any] | None]:
 
 
 def _asked(conversation: Conversation, stepper: Stepper | None) -> dict[str, Any]:
-    """What somebody sees who walks through the pass and clicks at every node."""
+    """The answers for stepping through the pass and inspecting every node."""
     here = 0 if stepper is None else stepper.index
     if stepper is not None and not stepper.is_record:
-        stepper.prepare()  # an error ends the pass where it ends; it is told there
+        stepper.prepare()  # an error ends the pass early and is reported there
     shown = None if stepper is None else passage(stepper, conversation) | {"start": here}
     if stepper is not None:
         stepper.to(here)
@@ -97,7 +97,7 @@ def _asked(conversation: Conversation, stepper: Stepper | None) -> dict[str, Any
 
 @contextmanager
 def _put_back(stepper: Stepper | None) -> Iterator[None]:
-    """The pass stands afterwards where it stood."""
+    """Restore the position of the pass at exit."""
     if stepper is None:
         yield
         return
@@ -110,7 +110,7 @@ def _put_back(stepper: Stepper | None) -> Iterator[None]:
 
 
 def still(session: Session) -> Session:
-    """The same session for this thread alone: nobody sees its pass move, and no cell counts as running, for it is the cell that asks."""
+    """A copy of the session without clients, so that no view sees its pass move, and not busy, since the exporting cell is running."""
     quiet = copy(session)
     quiet.clients, quiet.flags = [], dict(session.flags)
     if session.stepper not in session.passes:
@@ -121,7 +121,7 @@ def still(session: Session) -> Session:
 
 
 def headline(session: Session) -> str:
-    """What the file holds, in a sentence."""
+    """Summarize the file's content in a sentence."""
     r, stepper = session.recording, session.stepper
     known = count_text(r.count, "node")
     if stepper is None:

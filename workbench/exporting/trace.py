@@ -1,4 +1,4 @@
-"""When each op ran, in the format of Chrome's tracing: chrome://tracing and ui.perfetto.dev show it."""
+"""Export of op timings in Chrome's trace format, for chrome://tracing and ui.perfetto.dev."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _THREADS = {0: "forward", 1: "backward"}
 
 
 def text(recording: Recording, graph: Graph, paths: bool = False) -> str:
-    """The JSON of a trace: one complete event for each op and each backward step. RuntimeError when nothing was timed."""
+    """Return a trace as JSON, with one complete event per op and per backward step. Raises RuntimeError if nothing was timed."""
     times = Times(recording)
     if not len(times):
         raise RuntimeError(NOT_TIMED)
