@@ -1,6 +1,6 @@
-"""PyTorch tensors and models in the workbench's view, through PyTorch's public hooks. Nothing here imports torch.
+"""Support for PyTorch tensors and models in the workbench, through PyTorch's public hooks. Nothing here imports torch.
 
-Whoever hands over a tensor or a module has imported torch, so `loaded` finds it among the modules that are there.
+A caller that passes a tensor or a module has already imported torch, so `loaded` finds it in `sys.modules`.
 """
 
 from . import loaded

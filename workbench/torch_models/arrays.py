@@ -1,4 +1,4 @@
-"""The numbers of a PyTorch tensor as a NumPy array: the tensor's own memory where that is possible, a copy made on demand elsewhere."""
+"""The values of a PyTorch tensor as a NumPy array, sharing its memory if possible, else copied on demand."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy
 from ..inspector.reasons import NO_NUMBERS
 from .loaded import torch
 
-DENSE = 64 << 20  # bytes that a sparse tensor may take to be shown with its zeros
+DENSE = 64 << 20  # dense bytes up to which a sparse tensor is shown with its zeros
 
 _NUMPY = {name: numpy.dtype(name) for name in ("float16", "float32", "float64", "complex64", "complex128", "bool")}
 _NUMPY |= {f"{sign}int{bits}": numpy.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -25,7 +25,7 @@ _BITS = {1: "uint8", 2: "int16"}
 
 
 def dtype_of(of: Any) -> Any:
-    """The NumPy dtype of the same name, for a tensor or what else has a dtype; the name alone where NumPy has none."""
+    """The NumPy dtype with the name of `of.dtype`; the name itself if NumPy has no such dtype."""
     return _dtype_of(of.dtype)
 
 
@@ -36,14 +36,14 @@ def _dtype_of(dtype: Any) -> Any:
 
 
 def shape_of(tensor: Any) -> tuple[int, ...]:
-    """The shape; of a nested tensor only how many tensors it holds."""
+    """The shape; for a nested tensor, only the number of its tensors."""
     if tensor.is_nested:
         return (int(tensor.size(0)),)
     return tuple(map(int, tensor.shape))
 
 
 def bytes_of(tensor: Any) -> int:
-    """Bytes of the elements: the stored ones of a sparse tensor, none of a tensor without numbers."""
+    """Bytes of the elements: only stored ones for a sparse tensor, 0 for a meta tensor."""
     if ordinary(tensor):
         return tensor.nbytes
     if tensor.is_nested:
@@ -54,19 +54,19 @@ def bytes_of(tensor: Any) -> int:
 
 
 def wrapped(tensor: Any) -> bool:
-    """Whether it stands for many tensors or for none yet: inside torch.func's transforms, or while torch traces a program."""
+    """Whether it is a wrapper without own values, as in torch.func's transforms or while torch traces a program."""
     return type(tensor).__name__ in _TRACED or _transformed()(tensor)
 
 
 @cache
 def _transformed() -> Any:
-    """Asks whether a tensor is one of torch.func's; no version of PyTorch has a public name for that."""
+    """The test for wrapper tensors of torch.func, for which PyTorch has no public name."""
     functorch = getattr(torch()._C, "_functorch", None)
     return getattr(functorch, "is_functorch_wrapped_tensor", lambda tensor: False)
 
 
 def strided(tensor: Any) -> bool:
-    """Whether its elements lie in one memory, at strides."""
+    """Whether the tensor has the strided layout."""
     return not (wrapped(tensor) or tensor.is_nested) and tensor.layout is _strided()
 
 
@@ -76,7 +76,7 @@ def _strided() -> Any:
 
 
 def ordinary(tensor: Any) -> bool:
-    """Whether there is nothing that a reader of its numbers has to know: `unusual` has no word to say. Asked at every op: one piece."""
+    """Whether `unusual` would return "". It is called for every op, so it is a single expression."""
     return (
         not (_transformed()(tensor) or tensor.is_nested or tensor.is_meta or tensor.is_quantized)
         and tensor.layout is _strided()
@@ -86,7 +86,7 @@ def ordinary(tensor: Any) -> bool:
 
 
 def unusual(tensor: Any) -> str:
-    """What a reader of its numbers has to know; "" for an ordinary tensor."""
+    """A note for readers of the tensor's values; "" for an ordinary tensor."""
     if wrapped(tensor):
         return "Inside a transform of torch.func, or while torch traces, a tensor stands for others and has no numbers of its own."
     if tensor.is_nested:
@@ -106,10 +106,10 @@ def unusual(tensor: Any) -> str:
 
 
 def numpy_of(tensor: Any) -> numpy.ndarray | None:
-    """The elements, or None where there are none to show; `unusual` says why. A tensor on a GPU is copied to the host."""
+    """The elements, or None if there are none to show (see `unusual`). A GPU tensor is copied to the host."""
     if wrapped(tensor) or tensor.is_meta:
         return None
-    t = tensor.detach()  # and so is what is made of it: PyTorch's grad mode, which an interrupt could leave off, is not touched
+    t = tensor.detach()  # not no_grad(): an interrupt could leave PyTorch's grad mode off
     if t.is_nested:
         parts = [part for one in t.unbind() if (part := numpy_of(one)) is not None]
         return numpy.concatenate([part.reshape(-1) for part in parts]) if parts else None
@@ -135,7 +135,7 @@ def _dense_bytes(tensor: Any) -> int:
 
 
 class Seen:
-    """A PyTorch tensor under the names that the back end looks at tensors with."""
+    """A PyTorch tensor with the attributes that the back end uses on the engine's tensors."""
 
     __slots__ = ("of",)
 
@@ -144,7 +144,7 @@ class Seen:
 
     @property
     def array(self) -> Any:
-        """Its numbers; None where it has none to show."""
+        """The values; None if there are none to show."""
         return numpy_of(self.of)
 
     @property
@@ -169,7 +169,7 @@ class Seen:
 
     @property
     def _grad(self) -> Seen | None:
-        if not (self.of.is_leaf or self.of.retains_grad):  # PyTorch warns who asks any other tensor
+        if not (self.of.is_leaf or self.of.retains_grad):  # reading .grad of any other tensor warns
             return None
         grad = self.of.grad
         return None if grad is None or numpy_of(grad) is None else Seen(grad)

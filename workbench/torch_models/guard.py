@@ -1,4 +1,4 @@
-"""`wb.guard` for PyTorch: every function's result is looked at, and what every node of the graph hands on."""
+"""`wb.guard` for PyTorch: checks the result of every function and the gradients of every node of the graph."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from . import arrays, names
 from .loaded import folder, is_tensor, torch
 from .recorder import SILENT, bookkeeping
 
-MOST = 10_000  # hooks, after which those of nodes that are gone are forgotten
-_MAKES = ("empty", "new_empty", "detach")  # what has no numbers yet, and what passes such a tensor on
+MOST = 10_000  # hooks after which those of freed nodes are dropped
+_MAKES = ("empty", "new_empty", "detach")  # functions that return uninitialized tensors, or pass them on
 
 
 @contextmanager
 def guarding(wanted: frozenset[str]) -> Iterator[None]:
-    """Inside the block PyTorch's first op that makes one of the `wanted` kinds raises NotFiniteError, forward or backward."""
+    """Within the block, raise NotFiniteError at PyTorch's first op, forward or backward, that makes one of the `wanted` kinds."""
     hooks: list[Any] = []
     errors.hide(folder())
 
     class Guarding(torch().overrides.TorchFunctionMode):
-        """Hands every function of torch on, and looks at what comes back."""
+        """Runs every torch function and checks its result."""
 
         def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
             result = func(*args, **(kwargs or {}))
@@ -35,7 +35,7 @@ def guarding(wanted: frozenset[str]) -> Iterator[None]:
                     for made in names.tensors_in(result):
                         _look(func, args, kwargs or {}, made, wanted)
                         if made.grad_fn is not None:
-                            if hooks and len(hooks) % MOST == 0:  # in a long training nearly all of these nodes are gone
+                            if hooks and len(hooks) % MOST == 0:  # most of these nodes are freed in a long training run
                                 hooks[:] = [hook for hook in hooks if hook.hooks_dict_ref() is not None]
                             hooks.append(made.grad_fn.register_hook(_hook(func, args, kwargs or {}, at_user_line(), wanted)))
             return result

@@ -1,4 +1,4 @@
-"""The torch that the user has imported, if there is one."""
+"""Access to the torch module that the user has imported, if any."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from typing import Any
 import engine
 
 _torch: Any = None
-_tensor: Any = ()  # torch.Tensor, once there is one; nothing is an instance of ()
+_tensor: Any = ()  # torch.Tensor once torch is found; nothing is an instance of ()
 
 
 def torch() -> Any:
-    """The module torch; None as long as nobody has imported it."""
+    """The module torch; None until it has been imported."""
     global _torch, _tensor
     if _torch is None:
         found: Any = sys.modules.get("torch")
-        if found is not engine and hasattr(found, "overrides"):  # the engine in its place; an import that has not ended
+        if found is not engine and hasattr(found, "overrides"):  # not the engine registered as torch, nor an unfinished import
             _torch, _tensor = found, found.Tensor
     return _torch
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether it is a tensor of PyTorch's."""
+    """Whether `x` is a PyTorch tensor."""
     return isinstance(x, _tensor) if _torch is not None else torch() is not None and isinstance(x, _tensor)
 
 
 def is_module(x: Any) -> bool:
-    """Whether it is a module of PyTorch's."""
+    """Whether `x` is a PyTorch module."""
     module = torch()
     return module is not None and isinstance(x, module.nn.Module)
 
 
 def folder() -> str:
-    """Where torch's own code lies: its frames are not the user's."""
+    """The folder of torch's own code; frames from it are not the user's."""
     return os.path.dirname(os.path.abspath(torch().__file__)) + os.sep

@@ -1,4 +1,4 @@
-"""What PyTorch calls an op, what we call it, and which of our ops it is, so that its formulas can be set."""
+"""Mapping of PyTorch's functions and graph nodes to op names and to the engine's ops, so that formulas can be typeset."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.core.op import Op, registry
 
 from .loaded import is_tensor
 
-# PyTorch's functions and nodes whose name is not the one of the field
+# PyTorch's functions and nodes with a name other than the op's usual one
 _FUNCTIONS = {"true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "absolute": "abs",
               "eq_": "eq", "truediv": "div", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor", "invert": "bitwise_not",
               "max_pool2d_with_indices": "max_pool2d", "concat": "cat", "concatenate": "cat",
@@ -25,7 +25,7 @@ _NODES = {"unsafe_view": "view", "to_copy": "to", "native_batch_norm": "batch_no
           "mkldnn_rnn_layer": "rnn_layer", "unsafe_split": "split", "index": "getitem"}  # fmt: skip
 _REFLECTED = {"radd": "add", "rsub": "sub", "rmul": "mul", "rdiv": "div", "rtruediv": "div", "rpow": "pow", "rmatmul": "matmul",
               "rfloordiv": "floor_divide", "rmod": "remainder"}  # fmt: skip
-# nodes with the inputs of our op of the same name, in the same order, and no settings that only the node knows
+# nodes with the same inputs as our op of the same name, in the same order, and without settings
 _SAME = frozenset({
     "add", "sub", "mul", "div", "neg", "abs", "sqrt", "rsqrt", "exp", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tan",
     "asin", "acos", "atan", "sinh", "cosh", "tanh", "sigmoid", "relu", "silu", "erf", "maximum", "minimum", "reciprocal", "hardswish",
@@ -42,7 +42,7 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))
 
 
 class TorchOp:
-    """An op that the engine has not, or not with these arguments: its name and the names of its inputs are all that a formula has."""
+    """An op that the engine lacks, or lacks with these arguments. Formulas show only its name and the names of its inputs."""
 
     variadic = picks = view = multi = False
     outputs: tuple = ("out",)
@@ -59,18 +59,18 @@ class TorchOp:
         return f"<torch op {self.name}>"
 
 
-_unfit: set[tuple] = set()  # calls, by name and arguments, that our op of the same name does not take
+_unfit: set[tuple] = set()  # calls, by name and argument form, that our op of the same name does not accept
 
 
 @lru_cache(4096)
 def torch_op(name: str, inputs: tuple[str, ...] = ()) -> TorchOp:
-    """The op of that name; asked again, the same."""
+    """The op with that name; cached, so that equal arguments give the same object."""
     return TorchOp(name, inputs)
 
 
 @lru_cache(1024)
 def function_name(func: Any) -> str:
-    """The name of what the mode was handed: "add" for Tensor.__add__ and add_ alike."""
+    """The op name of a torch function: "add" for both Tensor.__add__ and add_."""
     name = getattr(func, "__name__", "") or str(func)
     bare = name.strip("_")
     if name.startswith("__"):
@@ -80,7 +80,7 @@ def function_name(func: Any) -> str:
 
 @lru_cache(4096)
 def node_name(kind: str) -> str:
-    """The op of a node of PyTorch's graph: "addmm" of AddmmBackward0; a Function of the user's keeps its name."""
+    """The op name of a node of PyTorch's graph: "addmm" for AddmmBackward0. A user's Function keeps its name."""
     found = re.fullmatch(r"(.+?)Backward(\d*)", kind)
     if found is None:
         return {"CopySlices": "copy_slices", "CopyBackwards": "copy"}.get(kind, kind)
@@ -94,7 +94,7 @@ def node_name(kind: str) -> str:
 
 
 def asks_in_place(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call has `inplace=True`, by name or by place, as torch.nn's layers hand it on."""
+    """Whether a call has `inplace=True`, as a keyword or, as torch.nn's layers pass it, by position."""
     at = _place_of_in_place(func) if kwargs.get("inplace") is None else -1
     return bool(args[at] if 0 <= at < len(args) else kwargs.get("inplace"))
 
@@ -106,9 +106,9 @@ def _place_of_in_place(func: Any) -> int:
 
 
 def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, list, dict]:
-    """`(op, operands, settings)` of a call: our own op where its arguments fit, else a TorchOp."""
+    """`(op, operands, settings)` of a call: the engine's op if the arguments fit, else a TorchOp."""
     name = function_name(func)
-    if (at := _place_of_in_place(func)) >= 0:  # where the result lies is no setting of the op
+    if (at := _place_of_in_place(func)) >= 0:  # `inplace` is not a setting of the op
         args, kwargs = args[:at], {key: value for key, value in kwargs.items() if key != "inplace"}
     if _reflected(func):
         args = args[::-1]
@@ -120,7 +120,7 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
         else:
             try:
                 inputs, attrs = ours.bind(args, dict(kwargs))
-            except Exception:  # not the arguments of our op, or it asks what a tensor of PyTorch's does not know: the op's name alone
+            except Exception:  # our op does not accept the arguments, or needs what a PyTorch tensor lacks
                 inputs, attrs = (), {}
                 _unfit.add(form)
             if ours.variadic and inputs and isinstance(inputs[0], (list, tuple)):
@@ -131,7 +131,7 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
     names, operands, settings = [], [], {}
     usual = _defaults(func)
     given = {**dict(zip(_parameters(func, len(args)), args, strict=False)), **kwargs}
-    if name == "batch_norm" and given.get("training"):  # then the batch's own mean and variance count
+    if name == "batch_norm" and given.get("training"):  # then the batch's own mean and variance are used
         given["running_mean"] = given["running_var"] = None
     for key, value in given.items():
         found = tensors_in(value)
@@ -146,14 +146,14 @@ def of_call(func: Any, args: tuple, kwargs: Mapping[str, Any]) -> tuple[Any, lis
 
 @lru_cache(1024)
 def _reflected(func: Any) -> bool:
-    """Whether the operands come the other way round."""
+    """Whether the operands are swapped, as in `__rsub__`."""
     return getattr(func, "__name__", "").strip("_") in _REFLECTED
 
 
 @lru_cache(1024)
 def _usual(ours: Any, count: int) -> dict[str, Any] | None:
-    """The settings of a call with our op's inputs, `count` of them, and nothing else; None where such a call has to be sorted first."""
-    inputs, own = tuple(ours.inputs), ours.bind.__func__ is not Op.bind.__func__  # an op's own way to sort
+    """The default settings, if a call with `count` positional arguments passes exactly the op's inputs; else None."""
+    inputs, own = tuple(ours.inputs), ours.bind.__func__ is not Op.bind.__func__  # the op overrides `bind`
     if own or ours.variadic or ours.varargs or (count, ours.params[:count]) != (len(inputs), inputs) or not ours.required <= set(inputs):
         return None
     return plain(ours.defaults)
@@ -167,7 +167,7 @@ def _is_operand(x: Any) -> bool:
 def _known_parameters(func: Any) -> tuple[str, ...]:
     try:
         return tuple(inspect.signature(func).parameters)
-    except (TypeError, ValueError):  # a builtin, which has none to read
+    except (TypeError, ValueError):  # a builtin without a signature
         return ()
 
 
@@ -185,7 +185,7 @@ def _parameters(func: Any, count: int) -> list[str]:
 
 
 def tensors_in(value: Any, deep: int = 3) -> list:
-    """The tensors in an argument, in order: itself, or what lists, tuples and dicts hold."""
+    """The tensors in an argument, in order: the argument itself, or those in lists, tuples and dicts."""
     if is_tensor(value):
         return [value]
     found: list = []
@@ -206,7 +206,7 @@ def _gather(values: Iterable[Any], deep: int, found: list) -> None:
 
 
 def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers, texts and short tuples of them; whatever else is not kept, lest it live on."""
+    """Keep only numbers, strings and short tuples of them, so that no other object is kept alive."""
 
     def harmless(x: Any) -> bool:
         return x is None or isinstance(x, (bool, int, float, complex, str, slice, type(Ellipsis)))
@@ -221,7 +221,7 @@ def plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_node(kind: str, inputs: Sequence[int], weight: Any = None) -> Any:
-    """The op of a node whose inputs are these rows, -1 for one that is not known. A convolution's weight tells its dimensions."""
+    """The op of a node with these input rows (-1: unknown). The weight determines the dimensions of a convolution."""
     name = node_name(kind)
     if name == "convolution" and weight is not None and 3 <= weight.dim() <= 5:
         name = f"conv{weight.dim() - 2}d"

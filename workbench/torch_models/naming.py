@@ -1,4 +1,4 @@
-"""The user's names for PyTorch's tensors and modules, and the graph that is drawn of a recording of them."""
+"""The user's names for PyTorch tensors and modules, and the graph of a PyTorch recording."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .recording import TorchRecording
 
 
 class TorchGraph(Graph):
-    """The Graph of a TorchRecording: names come from torch's modules and tensors in the user's namespace."""
+    """The Graph of a TorchRecording, named after the torch modules and tensors in the user's namespace."""
 
     recording: TorchRecording
 
@@ -32,12 +32,12 @@ class TorchGraph(Graph):
                 row = r.row_of(tensor.grad_fn)
                 if row >= 0 and r.ref[row] is None:
                     r.stands(tensor, row, keep=False)
-            if row >= 0 and (row not in r.names or not isinstance(tensor, torch().nn.Parameter)):  # a frozen one too keeps its path
+            if row >= 0 and (row not in r.names or not isinstance(tensor, torch().nn.Parameter)):  # parameters keep their path, even frozen ones
                 r.names[row] = name
 
 
 def _in_modules(recording: TorchRecording, namespace: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
-    """Parameters and buffers under their paths, the variable's name before them where there are several models."""
+    """Yield parameters and buffers with their paths, prefixed with the model's variable if there are several models."""
     models = {id(m): m for held in recording.modules if (m := held()) is not None}
     models |= {id(value): value for name, value in namespace.items() if is_module(value) and not name.startswith("_")}
     inner = {id(child) for m in models.values() for child in m.modules() if child is not m}
@@ -65,4 +65,4 @@ def _in_namespace(namespace: Mapping[str, Any]) -> Iterator[tuple[Any, str]]:
         elif type(value) is dict and len(value) <= 1000:
             inner += [(x, f"{name}[{key!r}]") for key, x in value.items() if is_tensor(x)]
     yield from inner
-    yield from own  # a variable's own name wins over a place in a list
+    yield from own  # last, so that a variable's name takes precedence over an index into a list

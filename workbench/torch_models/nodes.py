@@ -1,4 +1,4 @@
-"""PyTorch's graph: what a node is, what it saved, and rows for the part of it that a recording does not have yet."""
+"""Access to PyTorch's graph: nodes, their saved tensors, and new rows for nodes that a recording lacks."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from . import arrays, names
 from .loaded import is_tensor, torch
 from .recording import Mark, Target, TorchRecording
 
-# Told of each new node: the node, its mark, which knows where its gradients go, and the leaf's tensor where the node accumulates into one.
+# Called for each new node with the node, its mark, and the leaf's tensor if the node accumulates into one (else None).
 Hang = Callable[[Any, Mark, Any], None]
 
-_saved_names: dict[type, list[tuple[str, str]]] = {}  # of a kind of node: PyTorch's name of what it saves, and ours
-_setting_names: dict[type, list[str]] = {}  # which of them are settings of the op
-_RESULTS = ("result", "out", "total_weight", "indices", "logsumexp", "rng", "philox", "mask")  # what an op made and kept, no operand
-_LOOKUPS = ("Embedding", "Index")  # nodes whose "indices" were given
-_STATE = ("running_mean", "running_var")  # operands only when the model is evaluated
+_saved_names: dict[type, list[tuple[str, str]]] = {}  # type of a node -> PyTorch's attribute and our name for what it saves
+_setting_names: dict[type, list[str]] = {}  # type of a node -> those that are settings of the op
+_RESULTS = ("result", "out", "total_weight", "indices", "logsumexp", "rng", "philox", "mask")  # made by the op itself, not operands
+_LOOKUPS = ("Embedding", "Index")  # nodes with "indices" as an operand
+_STATE = ("running_mean", "running_var")  # operands only in eval mode
 _SETTINGS = ("dim", "keepdim", "alpha", "exponent", "dims", "p", "stride", "padding", "dilation", "groups", "eps", "kernel_size")
 FREED = "freed by an earlier backward()"
 SPOILT = "what it saved for backward was written in place since, so backward() will refuse"
 
 
 def variable(node: Any) -> Any:
-    """The leaf into whose .grad the node accumulates; None for any other node."""
+    """The leaf that an AccumulateGrad node accumulates into; None for any other node."""
     return getattr(node, "variable", None) if type(node).__name__ == "AccumulateGrad" else None
 
 
 def saved(node: Any) -> tuple[list[tuple[str, Any]], str]:
-    """`(name, tensor)` of what the node keeps for its backward; and what is wrong with it, "" for nothing."""
+    """The node's saved tensors as `(name, tensor)`, and what is wrong with them ("" if nothing is)."""
     found, wrong = [], ""
     tensor = torch().Tensor
     for attribute, name in _attributes(node):
@@ -45,7 +45,7 @@ def saved(node: Any) -> tuple[list[tuple[str, Any]], str]:
 
 
 def freed(node: Any) -> bool:
-    """Whether an earlier backward() has freed what the node saved. It frees all of it at once, so the first tensor tells."""
+    """Whether an earlier backward() has freed the saved tensors. All are freed at once, so only the first is checked."""
     for attribute, _ in _attributes(node):
         value, wrong = _read(node, attribute)
         if wrong or isinstance(value, torch().Tensor):
@@ -54,7 +54,7 @@ def freed(node: Any) -> bool:
 
 
 def _attributes(node: Any) -> list[tuple[str, str]]:
-    """What a node of its kind saves: PyTorch's name and ours."""
+    """PyTorch's attributes for the saved values of such a node, each with our name."""
     kind = type(node)
     known = _saved_names.get(kind)
     if known is None:
@@ -64,17 +64,17 @@ def _attributes(node: Any) -> list[tuple[str, str]]:
 
 
 def _read(node: Any, attribute: str) -> tuple[Any, str]:
-    """What a node saved under that name; and what is wrong with it."""
+    """The saved value of that attribute, and what is wrong with it."""
     try:
         return getattr(node, attribute), ""
-    except RuntimeError as error:  # PyTorch says in a sentence which of the two it is
+    except RuntimeError as error:  # only PyTorch's message distinguishes the two causes
         return None, SPOILT if "modified by an inplace operation" in str(error) else FREED
 
 
 def unmarked(recording: TorchRecording, roots: Sequence[Any]) -> list[Any]:
-    """The nodes behind `roots` that the recording has not, inputs before those that use them; no recursion. Leaves' own nodes left out."""
+    """The nodes behind `roots` that the recording lacks, inputs before users, without the nodes of leaves; not recursive."""
     key = recording.key
-    if len(roots) == 1 and roots[0] is not None and key not in roots[0].metadata:  # most ops make one node
+    if len(roots) == 1 and roots[0] is not None and key not in roots[0].metadata:  # fast path: most ops make one node
         before = roots[0].next_functions
         if all(source is None or key in source.metadata or variable(source) is not None for source, _ in before):
             return [] if variable(roots[0]) is not None else [roots[0]]
@@ -108,13 +108,13 @@ def unmarked(recording: TorchRecording, roots: Sequence[Any]) -> list[Any]:
 
 
 def _age(node: Any, otherwise: int) -> int:
-    """When the node was made, so that rows stand in the order of the program."""
+    """The sequence number of the node, so that rows are in program order."""
     told = getattr(node, "_sequence_nr", None)
     return otherwise if told is None else told()
 
 
 def mark_all(recording: TorchRecording, new: Sequence[Any], row: int, hang: Hang | None, scope: int = -1) -> int:
-    """All these nodes are parts of the op in this row. Bytes that they keep for backward."""
+    """Mark all these nodes as parts of the op in this row, and return the bytes that they save for backward."""
     total = 0
     for node in new:
         targets = _targets(recording, node, hang, scope)
@@ -125,7 +125,7 @@ def mark_all(recording: TorchRecording, new: Sequence[Any], row: int, hang: Hang
 
 
 def _targets(recording: TorchRecording, user: Any, hang: Hang | None, scope: int) -> tuple[Target | None, ...]:
-    """Where the node's gradients go. The leaves among its inputs get a row, and their own nodes a mark."""
+    """The targets of the node's gradients. Leaves among its inputs get a row, and their nodes a mark."""
     found: list[Target | None] = []
     key = recording.key
     for node, result in user.next_functions:
@@ -153,9 +153,9 @@ def extend(
     code: CodeType | None = None,
     lasti: int = 0,
 ) -> None:
-    """Rows for the nodes behind `roots` that the recording has not yet, one for each node.
+    """Append a row for each node behind `roots` that the recording lacks.
 
-    Values are there as far as PyTorch saved them for backward, or the user has the tensor.
+    Values are available if PyTorch saved them for backward or the user has the tensor.
     """
     inputs: dict[tuple, int] = {}  # memory, shape and strides of a saved input without a node -> row
     new = unmarked(recording, roots)
@@ -184,12 +184,12 @@ def extend(
 
 
 def _made_here(node: Any, name: str) -> bool:
-    """Whether what a node saved under that name is a result of its op, or was made on the way to one."""
+    """Whether a saved value of that name is a result or an intermediate of the op, not an operand."""
     return name.startswith(_RESULTS) and not (name == "indices" and type(node).__name__.startswith(_LOOKUPS))
 
 
 def _from_outside(recording: TorchRecording, tensor: Any, sources: list[int], inputs: dict[tuple, int], scope: int) -> None:
-    """A row for a saved tensor that no node made: data, a number, a running mean. It takes the first place without a node."""
+    """Add a row for a saved tensor that no node made (data, a scalar, a running mean) as the first input without a node."""
     row = recording.find(tensor)
     if row < 0:
         strided = arrays.strided(tensor) and not tensor.is_meta
@@ -205,7 +205,7 @@ def _from_outside(recording: TorchRecording, tensor: Any, sources: list[int], in
 
 
 def _result(node: Any, kept: list[tuple[str, Any]]) -> tuple[tuple, Any]:
-    """Shape and dtype of the node's (first) result."""
+    """Shape and dtype of the node's first result; ((), None) if unknown."""
     told = getattr(node, "_input_metadata", None)
     if told:
         return tuple(map(int, told[0].shape)), arrays.dtype_of(told[0])
@@ -214,7 +214,7 @@ def _result(node: Any, kept: list[tuple[str, Any]]) -> tuple[tuple, Any]:
 
 
 def _settings(node: Any) -> dict[str, Any]:
-    """What the node knows of the op's settings: an axis, an exponent."""
+    """The op's settings that the node saved, such as an axis or an exponent."""
     found, kind = {}, type(node)
     known = _setting_names.get(kind)
     if known is None:

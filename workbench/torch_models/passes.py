@@ -1,4 +1,4 @@
-"""What PyTorch's engine did in a backward pass: told by hooks on the nodes of its graph, kept as a record that can be walked through."""
+"""Records of PyTorch's backward passes, made by hooks on the graph's nodes, that can be stepped through afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORD = "PyTorch's engine ran this pass itself; this is its record. Going back 
 
 @dataclass(slots=True)
 class _Gain:
-    """What a step handed to one input."""
+    """The gradient that a step passed to one input."""
 
     target: int  # row
     gradient: Any
@@ -38,21 +38,21 @@ class _Gain:
 
 @dataclass(slots=True)
 class _Ran:
-    """One op's part of the pass: the node, or the several nodes, that PyTorch made of the op."""
+    """One op's part of the pass: the node or nodes that PyTorch made for the op."""
 
     row: int
     place: int  # 1-based
     nodes: list[str]  # PyTorch's names of the nodes, in the order in which they ran
     upstream: list[Any]
     gains: list[_Gain] = field(default_factory=list)
-    inner: Set[int] = frozenset()  # marks of the op's own nodes that its other nodes handed a gradient to
-    leaf: str = ""  # at a leaf: "stored in", "added to"
+    inner: Set[int] = frozenset()  # marks of the op's own nodes that got a gradient from its other nodes
+    leaf: str = ""  # for a leaf: "stored in" or "added to"
     message: protocol.Step | None = None
-    early: bool = False  # the message was written before the graph knew all of its names
+    early: bool = False  # whether the message was written before all names were known
 
 
 class TorchPass(Stepper):
-    """The record of one backward pass. Steps stand in the order in which PyTorch's engine came to their ops."""
+    """The record of one backward pass, with steps in the order in which PyTorch's engine reached their ops."""
 
     is_record = True
     mode = "record"
@@ -60,16 +60,15 @@ class TorchPass(Stepper):
     def __init__(self, recording: TorchRecording, graph: Graph, keep: int = KEEP) -> None:
         super().__init__(recording, graph, (), [], None, keep)
         self.taken: list[Any] = []
-        self.lock = RLock()  # on a GPU the engine's own threads run the nodes
+        self.lock = RLock()  # GPU nodes run in the engine's own threads
         self._open: dict[int, _Ran] = {}  # row -> its step
-        # mark of a node -> for each of its results the gradient so far, and how many it is the sum of
+        # mark of a node -> for each of its results, the gradient so far and the number of its addends
         self._totals: dict[int, dict[int, tuple[Any, int]]] = {}
 
-    # -- told by the hooks ---------------------------------------------------------------------------------------------------
+    # -- called by the hooks -------------------------------------------------------------------------------------------------
 
     def ran(self, mark: Mark, gradients: tuple, upstream: tuple) -> None:
-        """A node has turned `upstream` into `gradients` of its inputs."""
-        mine, hold = mark.row, self._hold
+        """A node has turned `upstream` into `gradients` of its inputs.""", hold = mark.row, self._hold
         with self.lock:
             step = self._open.get(mine)
             if step is None:
@@ -90,7 +89,7 @@ class TorchPass(Stepper):
                 if totals is None:
                     totals = self._totals[number] = {}
                 before, addends = totals.get(result, (None, 0))
-                # both are without a graph: their sum makes none
+                # both are detached, so their sum has no graph
                 total = held if addends == 0 else hold(before + held) if is_tensor(before) and is_tensor(held) else None
                 totals[result] = total, addends + 1
                 step.gains.append(_Gain(row, held, total, addends + 1))
@@ -111,13 +110,13 @@ class TorchPass(Stepper):
         return step
 
     def _hold(self, gradient: Any) -> Any:
-        """The gradient, as long as the budget lasts; then its Summary, and of one on a GPU, which would have to be copied for that, None.
+        """The gradient while the budget lasts, then its Summary; None for a GPU gradient, which would have to be copied for that.
 
-        Who holds a gradient keeps PyTorch from writing into it later.
+        Holding a gradient keeps PyTorch from writing into it later.
         """
         if gradient is None:
             return None
-        if gradient.requires_grad:  # create_graph: the record keeps numbers, not the graph of the derivative
+        if gradient.requires_grad:  # create_graph: keep the values, not the graph of the derivative
             gradient = gradient.detach()
         key = id(gradient)
         if key not in self._held:
@@ -129,9 +128,9 @@ class TorchPass(Stepper):
         return gradient
 
     def let_go(self) -> None:
-        """Hold the Summary of each gradient in its place: newer passes need the room."""
+        """Replace each gradient by its Summary, to free memory for newer passes."""
         with self.lock:
-            known: dict[int, tuple[Any, Any]] = {}  # with the gradient, for an identity is its own only while it lives
+            known: dict[int, tuple[Any, Any]] = {}  # keeps each gradient alive, so that its id stays unique
 
             def told(gradient: Any) -> Any:
                 if not is_tensor(gradient):
@@ -156,7 +155,7 @@ class TorchPass(Stepper):
             self._totals.clear()
             self.index = len(self.taken)
 
-    # -- walking: nothing but the place in the record changes -------------------------------------------------------------------
+    # -- stepping: changes only the position in the record ----------------------------------------------------------------------
 
     @property
     def total(self) -> int:
@@ -174,10 +173,10 @@ class TorchPass(Stepper):
     def close(self) -> None:
         self.closed = True
 
-    # -- telling -------------------------------------------------------------------------------------------------------------
+    # -- descriptions --------------------------------------------------------------------------------------------------------
 
     def gradient(self, row: int, compute: bool = True) -> tuple[Any, str]:
-        """The gradient of a row as far as the record has been walked; or None, and why it is not there."""
+        """The gradient of a row at the current position in the record; or None and the reason."""
         late, found = False, None
         for step in self.taken[: self.index]:
             if step.row == row and any(map(is_tensor, step.upstream)):
@@ -196,7 +195,7 @@ class TorchPass(Stepper):
         return None, ""
 
     def gradients_at(self, index: int, arrived: bool = False) -> list[tuple[str, Any]]:
-        """What a breakpoint looks at in the step that led to `index`: `(what it is, its array)`, a Summary for what was not kept."""
+        """The gradients that a breakpoint checks in the step before `index`: `(description, array)`, or a Summary if not kept."""
         step, mine = self.taken[index - 1], self._called(self.taken[index - 1].row)
         told = self.step(index)
         upstream = _shown(step.upstream)[0]
@@ -212,14 +211,14 @@ class TorchPass(Stepper):
         return found
 
     def sizes(self, index: int) -> tuple[Any, list[tuple[int, Any, Any]]] | None:
-        """What a step's gradients are measured by: that which arrived, and `(target, contribution, the target's gradient so far)`."""
+        """Summaries of a step: the upstream gradient, and `(target, contribution, the target's gradient so far)` for each input."""
         step = self.step(index)
         if step is None:
             return None
         return step.upstream, [(c.target, c.gradient, c.total) for c in step.contributions]
 
     def arrived(self) -> dict[int, Any]:
-        """Row -> its gradient's array as far as the record has been walked, where it was kept."""
+        """Map rows to their gradients at the current position in the record, if kept."""
         found: dict[int, Any] = {}
         for step in self.taken[: self.index]:
             for row, gradients in ((step.row, step.upstream), *((gain.target, [gain.total]) for gain in step.gains)):
@@ -229,11 +228,11 @@ class TorchPass(Stepper):
         return found
 
     def label(self) -> str:
-        """What the pass is of: the name or op of where it began."""
+        """The name or op of the tensor at which the pass began."""
         return self._called(self.plan[0]) if self.plan else "backward"
 
     def fan_out(self, row: int) -> FanOut:
-        """The addends of a row's gradient, those that the walk has reached and those to come."""
+        """The addends of a row's gradient, both those already reached and those to come."""
         addends = [Addend(-1, 0, "the start of the pass", 0, "arrived", _shown(self.taken[0].upstream)[0])] if row in self.plan[:1] else []
         total = addends[0].gradient if addends and self.index else None
         for step in self.taken:
@@ -249,13 +248,13 @@ class TorchPass(Stepper):
         return FanOut(row, addends, total)
 
     def sentence(self) -> str:
-        """Where the walk through the record stands; at both of its ends also that it is no more than a record."""
+        """Describe the position in the record; at both ends, also say that it is only a record."""
         if self.index == 0 and not self.failed:
             return f"At the start of the backward pass: {self.total} steps. {RECORD}"
         return super().sentence() + (f" {RECORD}" if self.done else "")
 
     def handed_on(self, place: int) -> tuple[Any, list[tuple[int, str, int, Any]]]:
-        """What arrived in a step, and `(slot, name, row, array)` of what it handed to each input; None where it was not kept."""
+        """The upstream gradient of a step, and `(slot, name, row, array)` for each input; None for gradients not kept."""
         taken = self.taken[place - 1]
         given = [] if taken.leaf else [(slot, label, gain.target, _told(gain.gradient)[1]) for gain, slot, label in self._placed(taken)]
         return _shown(taken.upstream)[0], given
@@ -269,7 +268,7 @@ class TorchPass(Stepper):
         return operands
 
     def _placed(self, taken: Any) -> Iterator[tuple[_Gain, int, str]]:
-        """What a step handed on, each with the input's slot, -1 for one that the op does not name, and what the input is called."""
+        """Yield a step's gradients, each with the input's slot (-1 if the op does not name it) and name."""
         r = self.recording
         free, op = list(r.inputs(taken.row)), r.ops[taken.row]
         names = typeset.input_names(op, max([0 if op.variadic else len(op.inputs), *(slot + 1 for _, slot in free)]))
@@ -301,12 +300,12 @@ class TorchPass(Stepper):
             if gained is None:
                 continue
             now, _ = (gained, None) if gain.total is gain.gradient else _told(gain.total)
-            addends = 1 if now is None else gain.addends  # a sum that was not kept is not known
+            addends = 1 if now is None else gain.addends  # the sum was not kept
             now = gained if now is None else now
             if slot >= 0:
                 rule = typeset.backward(op, attrs, operands, output, slot, upstream, gradient)
                 axes = [] if upstream is None else typeset.broadcast_axes(op, upstream.shape, r.shape[gain.target])
-            else:  # through a node that the op's inputs do not name, such as the memory that a view lies in
+            else:  # an input that the op does not name, such as the base of a view
                 rule, axes = typeset.accumulation(operand(r, gain.target), gradient), []
             contributions.append(protocol.Contribution(gain.target, label, gained, now, addends, axes, rule))
             said_of.append(gain_text(r, gain.target, label, gained, now if addends > 1 else None))
@@ -321,24 +320,24 @@ class TorchPass(Stepper):
 
 
 class PassRecorder:
-    """Hangs hooks on the nodes of a graph, and makes a TorchPass of every backward pass that runs through them.
+    """Registers hooks on the nodes of a graph, and makes a TorchPass of every backward pass through them.
 
-    `passed(record)` is called when a pass is over, `room()` says how many bytes of gradients the next record may hold. `remove()` takes all
-    hooks off again.
+    `passed(record)` is called when a pass is over; `room()` returns how many bytes of gradients the next record may hold. `remove()`
+    removes all hooks.
     """
 
     def __init__(self, recording: TorchRecording, graph: Graph, passed: Callable[[TorchPass], None], room: Callable[[], int]) -> None:
         self.recording, self.graph, self.passed, self.room = recording, graph, passed, room
         self.current: TorchPass | None = None
-        self._announced = False  # somebody says when the pass is over
-        self._awaited = 0  # nodes that hang here
+        self._announced = False  # whether a `during` block marks the end of the pass
+        self._awaited = 0  # nodes with a hook of this recorder
         self._seen: set[int] = set()
         self._had: dict[int, bool] = {}
         self._lock = RLock()
-        self._me: ref[Listener] = ref(self)  # what hangs on a node keeps nobody alive
+        self._me: ref[Listener] = ref(self)  # weak, so that hooks keep nothing alive
 
     def hang(self, node: Any, mark: Mark, leaf: Any) -> None:
-        """Be told when the node runs."""
+        """Register hooks on the node."""
         self._awaited += 1
         mark.told, hooks = self._me, self.recording.hooks
         if leaf is not None:
@@ -346,7 +345,7 @@ class PassRecorder:
         hooks[mark.number] = node.register_hook(mark)
 
     def remove(self) -> None:
-        """No hook is left on any node."""
+        """Remove all hooks."""
         self.finish()
         hooks = self.recording.hooks
         for number in list(hooks):
@@ -355,8 +354,8 @@ class PassRecorder:
 
     @contextmanager
     def during(self, retained: bool) -> Iterator[None]:
-        """A backward pass runs inside the block."""
-        if self._announced:  # a pass inside a pass, such as checkpointing starts: part of the one around it
+        """Record the backward pass that runs within the block."""
+        if self._announced:  # a nested pass, as checkpointing starts one, is part of the outer pass
             yield
             return
         self.finish()
@@ -372,7 +371,7 @@ class PassRecorder:
             self._announced = False
 
     def finish(self) -> None:
-        """A pass that nobody said the end of is over now."""
+        """End the current pass, if its end was not announced."""
         if self.current is not None:
             self._over(True)
 
@@ -396,14 +395,14 @@ class PassRecorder:
     def _record(self, number: int) -> TorchPass:
         with self._lock:
             if number in self._seen and not self._announced:
-                self._over(True)  # the node runs again: this is the next pass
+                self._over(True)  # the node runs again, so a new pass has begun
             if self.current is None:
                 self.current = TorchPass(self.recording, self.graph, self.room())
             self._seen.add(number)
             return self.current
 
     def ran(self, mark: Mark, gradients: tuple, upstream: tuple) -> None:
-        """The node with this mark has turned `upstream` into `gradients` of its inputs."""
+        """The hook of a node: it has turned `upstream` into `gradients` of its inputs."""
         record = self._record(mark.number)
         if mark.targets is None:
             record.accumulated(mark, upstream, self._had.pop(mark.number, False))
@@ -414,7 +413,7 @@ class PassRecorder:
 
 
 def _before(recorder: ref[PassRecorder], number: int, leaf: ref) -> Callable[[tuple], None]:
-    """What hangs on a leaf's node and sees whether there is a `.grad` that the new gradient will be added to."""
+    """The prehook of a leaf's node, which notes whether the leaf already has a `.grad` to add to."""
 
     def hook(upstream: tuple) -> None:
         here, tensor = recorder(), leaf()
@@ -425,7 +424,7 @@ def _before(recorder: ref[PassRecorder], number: int, leaf: ref) -> Callable[[tu
 
 
 def _shown(gradients: list) -> tuple[Any, str]:
-    """One array for what arrived at an op with several results."""
+    """The gradients of an op as one array: flattened and concatenated if it has several results."""
     found = [array for g in gradients if is_tensor(g) and (array := arrays.numpy_of(g)) is not None]
     if not found:
         return None, ""
@@ -435,13 +434,13 @@ def _shown(gradients: list) -> tuple[Any, str]:
 
 
 def _summed_up(gradient: Any) -> protocol.Summary | None:
-    """The Summary of a gradient that is not held; None of one on a GPU, which would have to be copied for that."""
+    """The Summary of a gradient that is not held; None for a GPU gradient, which would have to be copied for that."""
     array = arrays.numpy_of(gradient) if gradient.device.type == "cpu" else None
     return None if array is None else summary(array)
 
 
 def _told(gradient: Any) -> tuple[protocol.Summary | None, Any]:
-    """A gradient's summary and its array, as far as they were kept."""
+    """A gradient's summary and its array, each None if not kept."""
     if isinstance(gradient, protocol.Summary):
         return gradient, None
     array = None if gradient is None else arrays.numpy_of(gradient)

@@ -1,4 +1,4 @@
-"""What a view asks of a recording of PyTorch's that only an engine whose rules can run again could answer: the sentence that it gets."""
+"""Replies to requests that a PyTorch recording cannot answer, because PyTorch's rules cannot be rerun one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SENTENCE = (
 
 
 def answer(recording: TorchRecording, request: Any) -> protocol.ToView | None:
-    """The answer that stands in for the engine's; None where there is a real one. Refused for what the user asks to be done."""
+    """The substitute answer to a request; None if it can be answered normally. Raises `protocol.Refused` for actions."""
     r, name = request, recording.name
     if isinstance(r, protocol.AskEdit):
         return protocol.Editable(r.id, name, r.node, r.what, r.slot, None, SENTENCE)

@@ -1,4 +1,4 @@
-"""A backward pass of PyTorch's that is run to be walked through: it changes no `.grad`, and its graph stays for another."""
+"""Run a PyTorch backward pass for stepping: it changes no `.grad` and retains the graph."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FREED = (
     "The graph was freed by an earlier backward(), so there is nothing left to step through. Compute the tensor again, or call "
     "backward(retain_graph=True) the first time."
 )
-_AGAIN = "backward through the graph a second time"  # PyTorch's words of a graph that is freed
-_NO_GRAD = "compatible with .grad()"  # of torch.utils.checkpoint with use_reentrant=True
+_AGAIN = "backward through the graph a second time"  # from PyTorch's error for a freed graph
+_NO_GRAD = "compatible with .grad()"  # from the error of torch.utils.checkpoint with use_reentrant=True
 
 
 @contextmanager
 def recorder_of(recording: TorchRecording, graph: Graph, tensor: Any, room: Callable[[], int]) -> Iterator[PassRecorder]:
-    """Who records passes through the graph behind a tensor: a watch that still does, or a new one, for the block.
+    """The recorder of passes through the graph behind a tensor: that of an active watch, else a new one for the block.
 
-    What the recording does not have of the graph yet, such as a loss outside a watched module, it has then.
+    Nodes that the recording lacks, such as a loss outside a watched module, are added to it.
     """
     marks = [(node, mark) for node in behind(tensor.grad_fn) if (mark := recording.marked(node)) is not None]
     live = next((found for _, mark in marks if mark.number in recording.hooks and (found := mark.told()) is not None), None)
@@ -42,9 +42,9 @@ def recorder_of(recording: TorchRecording, graph: Graph, tensor: Any, room: Call
 
 
 def run(passes: PassRecorder, tensor: Any, gradient: Any = None) -> TorchPass:
-    """The record of a pass from `tensor`, at its start. One that failed on its way ends there; RuntimeError where none could begin.
+    """Run a pass from `tensor` and return its record, positioned at its start. A failed pass ends at the failed step.
 
-    Of a graph that an earlier pass has freed it is the record of that pass.
+    If an earlier pass has freed the graph, return the record of that pass. Raises RuntimeError if no pass could begin.
     """
     made: list[TorchPass] = []
     told, passes.passed = passes.passed, made.append
@@ -61,7 +61,7 @@ def run(passes: PassRecorder, tensor: Any, gradient: Any = None) -> TorchPass:
             earlier = _earlier(passes.recording, tensor)
             if earlier is None:
                 raise RuntimeError(FREED) from error
-            record = copy.copy(earlier)  # the view that has it stays where it is
+            record = copy.copy(earlier)  # so that the position in its view does not change
             record.to(0)
             return record
         elif not made:
@@ -74,7 +74,7 @@ def run(passes: PassRecorder, tensor: Any, gradient: Any = None) -> TorchPass:
 
 
 def _earlier(recording: TorchRecording, tensor: Any) -> TorchPass | None:
-    """The newest record of a pass that began at this tensor."""
+    """The newest complete record of a pass that began at this tensor; None if there is none."""
     row = recording.row_of(tensor.grad_fn)
     known = [record for held in recording.records if (record := held()) is not None and record.plan[:1] == [row] and not record.failure]
     return known[-1] if known else None
@@ -93,7 +93,7 @@ def _put_back(leaves: list[Any]) -> Iterator[None]:
 
 
 def behind(root: Any) -> Iterator[Any]:
-    """The nodes of a graph, each once."""
+    """Yield the nodes of a graph, each once."""
     seen, todo = {root}, [root]
     while todo:
         node = todo.pop()

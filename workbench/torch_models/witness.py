@@ -1,4 +1,4 @@
-"""What the checks want to know of a program of PyTorch's that leaves no row: its passes, updates and modes, asked of PyTorch's tensors."""
+"""The witness for PyTorch programs: collects passes, updates and modes for the checks, and gives access to PyTorch's tensors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class TorchWitness(Witness):
-    """Notes for the checks, told by the hooks of a TorchRecorder."""
+    """Events for the checks, reported by the hooks of a TorchRecorder."""
 
     def runs(self, r: TorchRecording, roots: list, where: Where) -> None:
-        """A backward pass of these tensors begins."""
+        """A backward pass from these tensors begins."""
         self._begins(r, r.row_of(roots[0]), [ref(leaf) for leaf in _leaves(roots)], where)
 
     def ran(self, r: TorchRecording, record: TorchPass) -> None:
-        """A backward pass is over. The first of its steps that made what is not finite is found in its record."""
+        """A backward pass is over. Search its record for the first step that made a NaN or an infinity."""
         if self.bad_step is not None or all(map(_finite, [g for step in record.taken if step.leaf for g in step.upstream])):
             return
         for step in record.taken:
@@ -37,7 +37,7 @@ class TorchWitness(Witness):
             self.bad_step = BadStep(step.row, r.ops[step.row], upstream, gradients, len(self.passes))
             return
 
-    # -- what is asked of a tensor ----------------------------------------------------------------------------------------------
+    # -- access to tensors ------------------------------------------------------------------------------------------------------
 
     def tracks(self) -> bool:
         return torch().is_grad_enabled()
@@ -59,7 +59,7 @@ class TorchWitness(Witness):
 
 
 def _leaves(roots: list) -> list:
-    """The leaves that a pass from these tensors reaches, those next to them first."""
+    """The leaves that a pass from these tensors reaches, in breadth-first order."""
     seen, leaves = set(), []
     todo = [root.grad_fn for root in roots if root.grad_fn is not None]
     for node in todo:
@@ -80,7 +80,7 @@ def _numbers(gradient: Any) -> Any:
 
 
 def _finite(gradient: Any) -> bool:
-    """Of what the record keeps: a tensor, its Summary, or nothing."""
+    """Whether a gradient of the record is finite; it is a tensor, a Summary, or None, which counts as finite."""
     if gradient is None:
         return True
     if not is_tensor(gradient):
