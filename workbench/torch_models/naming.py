@@ -32,7 +32,7 @@ class TorchGraph(Graph):
                 row = r.row_of(tensor.grad_fn)
                 if row >= 0 and r.ref[row] is None:
                     r.stands(tensor, row, keep=False)
-            if row >= 0 and (row not in r.names or not isinstance(tensor, torch().nn.Parameter)):  # parameters keep their path, even frozen ones
+            if row >= 0 and (row not in r.names or not isinstance(tensor, torch().nn.Parameter)):  # keep a parameter's path
                 r.names[row] = name
 
 

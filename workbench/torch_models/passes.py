@@ -68,7 +68,8 @@ class TorchPass(Stepper):
     # -- called by the hooks -------------------------------------------------------------------------------------------------
 
     def ran(self, mark: Mark, gradients: tuple, upstream: tuple) -> None:
-        """A node has turned `upstream` into `gradients` of its inputs.""", hold = mark.row, self._hold
+        """A node has turned `upstream` into `gradients` of its inputs."""
+        mine, hold = mark.row, self._hold
         with self.lock:
             step = self._open.get(mine)
             if step is None:

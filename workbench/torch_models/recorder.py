@@ -1,4 +1,4 @@
-"""Recording what PyTorch runs: a TorchFunctionMode sees every function of torch, hooks on modules see who called it."""
+"""Recording of PyTorch ops: a TorchFunctionMode intercepts every torch function, and module hooks record which module called it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .loaded import folder, torch
 from .passes import PassRecorder
 from .recording import TorchRecording, writes_to
 
-# what asks of a tensor and computes nothing, and what only says how to go on
+# functions that only query a tensor, or only change settings
 SILENT = frozenset({
     "__get__", "__set__", "__delete__", "size", "dim", "stride", "numel", "item", "tolist", "is_floating_point", "is_complex",
     "is_contiguous", "is_pinned", "is_inference", "data_ptr", "storage_offset", "element_size", "nelement", "ndimension", "get_device",
@@ -39,15 +39,15 @@ _FILLS = frozenset({
     "kaiming_normal", "constant"
 })  # fmt: skip
 _WRITES = frozenset(("__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__idiv__", "__ipow__", "__imatmul__"))
-_OPENED = "multi_head_attention_forward"  # a whole layer in one function: its nodes are shown one by one, in a box
-_COMPOSITE = 4  # of any other function written in Python, when it has more nodes than this
+_OPENED = "multi_head_attention_forward"  # a whole layer in one function: its nodes are shown separately, in a box
+_COMPOSITE = 4  # nodes above which the same applies to any other function written in Python
 _MOVES = frozenset({
     "view", "reshape", "transpose", "permute", "t", "expand", "squeeze", "unsqueeze", "clone", "to", "select", "slice", "alias",
     "split", "unbind", "chunk"
 })  # fmt: skip
-# torch's code that makes batches and clips gradients: what it runs is around a model and no part of its graph
+# torch's code for data loading, gradient clipping, AMP and optimizers, of which the ops are not part of a model's graph
 _AROUND = (("utils", "data", ""), ("nn", "utils", "clip_grad.py"), ("amp", ""), ("optim", ""))
-_FAST = ("TransformerEncoder", "TransformerEncoderLayer", "MultiheadAttention")  # modules with one fused kernel for the whole of them
+_FAST = ("TransformerEncoder", "TransformerEncoderLayer", "MultiheadAttention")  # modules that may run as one fused kernel
 
 
 class _Own(local):
@@ -58,7 +58,7 @@ _own = _Own()
 
 
 class bookkeeping:
-    """What torch runs inside the block is the workbench's own: no watch of this thread records it, the one around another neither."""
+    """Within the block, torch ops are the workbench's own, and no watch of this thread records them, not even an outer one."""
 
     __slots__ = ()
 
@@ -70,9 +70,9 @@ class bookkeeping:
 
 
 class TorchRecorder:
-    """Records what PyTorch runs in the thread that made it, at most `limit` rows; of the rest only the number is known.
+    """Records the PyTorch ops of the thread that created it, up to `limit` rows; further ops are only counted.
 
-    `listener` is called from the recorded thread while it runs, as the engine's Recorder calls it. `first` is called at the first row.
+    `listener` is called periodically from the recorded thread, like that of the engine's Recorder. `first` is called at the first row.
     """
 
     def __init__(self, recording: TorchRecording, passes: PassRecorder, limit: int = MAX_ROWS) -> None:
@@ -82,20 +82,20 @@ class TorchRecorder:
         self.first: Callable[[], None] | None = None
         self._due = perf_counter() + PERIOD
         self._thread = get_ident()
-        self.quiet = 0  # whatever runs now is not the user's, or is one step to the user
-        self._step: CodeType | None = None  # of the frame in which an optimizer's step runs, or ran until it raised
-        self._closure: CodeType | None = None  # of the user's function that this step calls
+        self.quiet = 0  # > 0 while the ops that run are internal, or part of one step for the user
+        self._step: CodeType | None = None  # code of the optimizer step that runs, or that raised
+        self._closure: CodeType | None = None  # code of the closure that this step calls
         self._scope = -1
         self._stack: list[int] = []
-        self._whole: list[tuple[Any, str, tuple, CodeType | None, int, float]] = []  # modules that run as one op now, and since when
-        self._time = (nan, nan)  # when the op began that has just run, and how long it took
+        self._whole: list[tuple[Any, str, tuple, CodeType | None, int, float]] = []  # modules that run as one op, with their start time
+        self._time = (nan, nan)  # start and duration of the last op
         self._paths: dict[int, str] = {}
         self._hidden = (folder(), *(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, _workbench)))
         self._around = tuple(os.path.join(folder(), *place) for place in _AROUND)
-        self._idle = False  # the last call came from there
-        self._inside: dict[int, tuple[bool, bool]] = {}  # identity of a code object -> it is not the user's; it is around a model
+        self._idle = False  # whether the last call came from such code
+        self._inside: dict[int, tuple[bool, bool]] = {}  # identity of a code object -> (not the user's, matches `_around`)
         self._codes: list[CodeType] = []
-        self._data = torch().Tensor.data  # the property: what it gives is the tensor, cut off
+        self._data = torch().Tensor.data  # the property, which returns a detached tensor
         self._exit = ExitStack()
         self._mode = _mode(self)
 
@@ -118,14 +118,14 @@ class TorchRecorder:
     def __exit__(self, kind: Any = None, error: BaseException | None = None, trace: Any = None) -> None:
         self._exit.close()
         self.listener = None
-        if self.recording.count:  # else it was another library's code that ended
+        if self.recording.count:  # otherwise the code did not use PyTorch
             self.recording.witness.ends(self.recording, error, -1, self._hidden)
         self.recording.live = False
 
     # -- functions -----------------------------------------------------------------------------------------------------------
 
     def call(self, func: Any, args: tuple, kwargs: dict) -> Any:
-        """Run a function of torch for the user, and write down what it did. Its result and its errors are the user's, as they are."""
+        """Run a torch function for the user and record it. Results and exceptions are passed through unchanged."""
         name = getattr(func, "__name__", "")
         if name in SILENT or get_ident() != self._thread:
             result = func(*args, **kwargs)
@@ -155,7 +155,7 @@ class TorchRecorder:
         if written is not None and self._unknown_fill(name, written, args[1:]):
             return func(*args, **kwargs)
         before, version = None, 0
-        if written is not None:  # the operands as they are now
+        if written is not None:  # read the operands before the write
             with bookkeeping():
                 self._site()
                 if self._idle:
@@ -171,7 +171,7 @@ class TorchRecorder:
         self._time = begun, perf_counter() - begun
         with bookkeeping():
             if written is not None and in_place and version == writes_to(written):
-                pass  # such as a dropout in eval mode
+                pass  # nothing was written, as by dropout in eval mode
             elif written is not None:
                 self._wrote(before, written)
             else:
@@ -185,7 +185,7 @@ class TorchRecorder:
         return self.passes.during(create if kwargs.get("retain_graph") is None else bool(kwargs["retain_graph"]))
 
     def _unknown_fill(self, name: str, written: Any, more: tuple) -> bool:
-        """A tensor that nobody used yet gets its first numbers: that is how it came to be, and no op of the model."""
+        """Whether the call only initializes a tensor that has not been used yet, which is not an op of the model."""
         if self.recording.find(written) >= 0 or written.grad_fn is not None or names.tensors_in(more):
             return False
         return name.strip("_") in _FILLS or not (written.is_floating_point() or written.is_complex())  # such as BatchNorm's counter
@@ -202,7 +202,7 @@ class TorchRecorder:
         return self._row(x)
 
     def _row(self, tensor: Any) -> int:
-        """The row at which a tensor stands; new rows for what nobody recorded, such as the graph of a gradient."""
+        """The row of a tensor. Adds rows for unrecorded nodes, such as those of a gradient's graph."""
         r, node = self.recording, tensor.grad_fn
         row = r.find(tensor)
         if node is None:
@@ -216,7 +216,7 @@ class TorchRecorder:
         return row
 
     def _elsewhere(self) -> int:
-        """The box of ops that ran outside of what is recorded, or in a backward pass with create_graph."""
+        """The scope of ops that ran before the recording, or in a backward pass with create_graph."""
         r = self.recording
         known = next((i for i, s in enumerate(r.scopes) if s.kind == "function" and s.subject == -1), -1)
         if known < 0:
@@ -252,7 +252,7 @@ class TorchRecorder:
     def _row_of_result(
         self, op: Any, sources: list[int], settings: dict, made: list, new: list, code: CodeType | None, lasti: int, note: str = ""
     ) -> None:
-        """A row for the op that made these tensors, and with them these nodes."""
+        """Add a row for the op that made these tensors and nodes."""
         r, first = self.recording, made[0]
         if not note and first._is_view() and (base := r.find(first._base)) >= 0:
             note = f"view of #{base}"
@@ -261,13 +261,13 @@ class TorchRecorder:
                            begun=begun, took=took)  # fmt: skip
         for x in made:
             r.stands(x, row)
-        if new:  # after its results have their places: what else the nodes save is their own
+        if new:  # after the results are registered: other saved tensors are then internal to the nodes
             r.saved[row] = nodes.mark_all(r, new, row, self.passes.hang, self._scope)
         if self.first is not None:
             self._begun()
 
     def _wrote(self, before: Any, written: Any) -> None:
-        """`written` has new contents, perhaps a new place in the graph: a new row stands for it, and for what it is a view of."""
+        """Add a row for the tensor after an in-place write, and one for its base if it is a view."""
         op, sources, settings = before
         r = self.recording
         code, lasti = self._site()
@@ -315,7 +315,7 @@ class TorchRecorder:
         if why:
             self._whole.append((module, why, args, code, lasti, perf_counter()))
             self.quiet += 1
-            self._mode.__exit__(None, None, None)  # torch takes another way when a mode is on
+            self._mode.__exit__(None, None, None)  # an active mode would disable torch's fast path
             return
         name = self._paths.get(id(module)) or label
         if has_mode(type(module)):
@@ -325,7 +325,7 @@ class TorchRecorder:
         self._stack.append(self._scope)
 
     def leave(self, module: Any, args: tuple, output: Any) -> None:
-        """The module has returned, or an exception passes through it."""
+        """The module has returned or raised."""
         if get_ident() != self._thread:
             return
         if self._whole:
@@ -359,7 +359,7 @@ class TorchRecorder:
                 self.recording.witness.updated(self.recording, optimizer, self._site())
 
     def resting(self) -> bool:
-        """Whether nothing is to be recorded now. PyTorch says when an optimizer's step begins, but not when it raises: the stack knows."""
+        """Whether recording is suspended, as in an optimizer's step. Checked on the stack, since no hook is called if a step raises."""
         if self.quiet or self._step is None:
             return self.quiet > 0
         frame: Any = sys._getframe(1)
@@ -374,7 +374,7 @@ class TorchRecorder:
     # -- where ---------------------------------------------------------------------------------------------------------------
 
     def _site(self) -> tuple[CodeType | None, int]:
-        """The user's line. `_idle` says whether what stands between it and the op is around a model and no part of it."""
+        """The user's code and instruction. Sets `_idle` if the frames between it and the op include code in `_around`."""
         self._idle = False
         frame: Any = sys._getframe(1)
         while frame is not None:
@@ -405,12 +405,12 @@ class TorchRecorder:
 
 
 def _composite(name: str, new: list) -> bool:
-    """Whether the function that made these nodes is made of so many ops that one box would hide what a reader looks for."""
+    """Whether a function made so many nodes that a single box would hide the relevant ops."""
     return new != [] and name == _OPENED or sum(names.node_name(type(node).__name__) not in _MOVES for node in new) > _COMPOSITE
 
 
 def _as_one(module: Any) -> str:
-    """Why a module is one op to whoever watches; "" for one that can be looked into."""
+    """Why a module is recorded as one op; "" if its ops are recorded."""
     module_of, jit = torch(), torch().jit
     if isinstance(module, jit.ScriptModule):
         return "A TorchScript module runs outside Python: it is one op here."
@@ -423,12 +423,12 @@ def _as_one(module: Any) -> str:
 
 
 def _code_of(called: Any) -> CodeType | None:
-    """The code of a function, a method or an object that can be called; None where it has none."""
+    """The code of a function, method or callable object; None if it has none."""
     return getattr(called, "__code__", None) or getattr(type(called).__call__ if callable(called) else None, "__code__", None)
 
 
 def _unless_compiling(hook: Callable[..., None]) -> Callable[..., None]:
-    """The hook, for Python's own calls: torch.compile, which reads a hook's code too, finds nothing to do in it."""
+    """Wrap a hook so that it does nothing while torch.compile traces it."""
     compiling = torch().compiler.is_compiling
 
     def called(*told: Any) -> None:
@@ -440,14 +440,14 @@ def _unless_compiling(hook: Callable[..., None]) -> Callable[..., None]:
 
 
 def _mode(recorder: TorchRecorder) -> Any:
-    """The TorchFunctionMode that hands every call to the recorder. Its class can only be made where torch is."""
+    """A TorchFunctionMode that passes every call to the recorder. The class is made here because it needs torch."""
     told, compiling = ref(recorder), torch().compiler.is_compiling
 
     class Watching(torch().overrides.TorchFunctionMode):
-        """Hands every function of torch to the recorder."""
+        """Passes every torch function to the recorder."""
 
         def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-            recorder = None if compiling() else told()  # torch.compile reads this code too
+            recorder = None if compiling() else told()  # torch.compile traces this code too
             if recorder is None or _own.depth or recorder.resting():  # an optimizer's step is hundreds of calls
                 return func(*args, **(kwargs or {}))
             return recorder.call(func, args, kwargs or {})

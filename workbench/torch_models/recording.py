@@ -1,4 +1,4 @@
-"""A recording of PyTorch's ops: which row a tensor and a node of PyTorch's graph stand at, and whose memory is needed by whom."""
+"""A recording of PyTorch ops: maps tensors and graph nodes to rows, and tracks which memory they need."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 _numbers = count(1)
 
-# Where one of a node's gradients goes: the row and the number of the mark of the node that made that input, and which of its results it is.
-# Numbers alone: the garbage collector has nothing to look through, and no node holds a mark but its own.
+# The target of one of a node's gradients: row and mark number of the node that made the input, and the index of its result.
+# Only integers, so that the garbage collector has nothing to traverse and no node holds another node's mark.
 Target = tuple[int, int, int]
 
 
@@ -34,27 +34,27 @@ class _Watch(ref):
 
 
 class Listener(Protocol):
-    """Who wants to know that a node ran."""
+    """An object that is notified when a node has run."""
 
     def ran(self, mark: Mark, gradients: tuple, upstream: tuple) -> None: ...
 
 
 class Mark:
-    """Hangs on a node of PyTorch's graph, in its `metadata`, and dies with it. It says which row the node is a part of.
+    """The mark of a node of PyTorch's graph, stored in the node's `metadata`: it holds the row that the node is a part of.
 
-    It is the node's hook too: a graph has many nodes, and each object that hangs there is one more that every garbage collection looks at.
+    It is also the node's hook, because a graph has many nodes and every further object per node slows down garbage collection.
     """
 
     __slots__ = ("row", "number", "name", "targets", "told", "_recording", "__weakref__")
-    name: str  # PyTorch's of the node
-    targets: tuple[Target | None, ...] | None  # where its gradients go, None: no gradient does; None in all: into a leaf's .grad
+    name: str  # PyTorch's name of the node
+    targets: tuple[Target | None, ...] | None  # of its gradients, None for an input without one; None as a whole for a leaf's node
     told: ref[Listener]
 
     def __init__(self, row: int, recording: ref[TorchRecording]) -> None:
         self.row, self.number, self._recording = row, next(_numbers), recording
 
     def __call__(self, gradients: tuple, upstream: tuple) -> None:
-        """The node has turned `upstream` into `gradients` of its inputs. Nothing is returned: what PyTorch computes stays as it is."""
+        """The hook: the node has turned `upstream` into `gradients` of its inputs. Returns None, so that PyTorch keeps the gradients."""
         listener = self.told()
         if listener is not None:
             listener.ran(self, gradients, upstream)
@@ -69,24 +69,24 @@ class Mark:
 
 
 class TorchRecording(Recording):
-    """A Recording of tensors that are PyTorch's. No tensor and no node lives longer for it, but for values within the budget."""
+    """A Recording of PyTorch tensors. It keeps no tensors or nodes alive, except values within the budget."""
 
     @property
     def foreign(self) -> TorchRecording:
-        """It answers the inspector's questions itself."""
+        """The recording itself, which answers the inspector's queries for PyTorch tensors."""
         return self
 
     def __init__(self, title: str = "", keep: int = KEEP) -> None:
         super().__init__(title, keep)
         self.witness: TorchWitness = TorchWitness()
-        self.records: list[ref[TorchPass]] = []  # of its passes: a view has them
-        self.key = f"gradient workbench {self.name}"  # of the marks
+        self.records: list[ref[TorchPass]] = []  # of its passes, held by a view
+        self.key = f"gradient workbench {self.name}"  # of the marks in nodes' metadata
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
         self._watches: dict[int, _Watch] = {}
-        self.hooks: dict[int, Any] = {}  # number of a mark -> handle of its hook, while the node lives; ~number: of a leaf's other hook
-        self._data: dict[int, int] = {}  # row of what .data gave -> the tracked row that it was asked of
-        self._cut: dict[int, tuple[ref, int]] = {}  # identity of such a tensor that no op has used yet -> it, and that row
-        self._changed: dict[int, int] = {}  # row -> PyTorch's count of writes to the tensor when the row was made
+        self.hooks: dict[int, Any] = {}  # mark number -> handle of the hook of a live node; ~number: handle of a leaf's prehook
+        self._data: dict[int, int] = {}  # row of a `.data` tensor -> row of the tracked tensor
+        self._cut: dict[int, tuple[ref, int]] = {}  # identity of a `.data` tensor not used yet -> the tensor and the tracked row
+        self._changed: dict[int, int] = {}  # row -> PyTorch's version counter of the tensor when the row was made
         me = self._me = ref(self)
 
         def died(watch: Any) -> None:
@@ -99,17 +99,17 @@ class TorchRecording(Recording):
     # -- passes --------------------------------------------------------------------------------------------------------------
 
     def room(self) -> int:
-        """Bytes of what is held to be looked at: values, and the gradients of its passes."""
+        """Bytes held for inspection: values, and gradients of its passes."""
         return super().room() + sum(record.kept_bytes for record in self._records())
 
     def release(self) -> None:
-        """Let go of all arrays, gradients too."""
+        """Release all arrays, including gradients."""
         super().release()
         for record in self._records():
             record.let_go()
 
     def passed(self, record: TorchPass) -> None:
-        """The record of a pass through it is made."""
+        """Register the record of a pass through the recorded graph."""
         self.records = [*(held for held in self.records if held() is not None), ref(record)]
 
     def _records(self) -> list[TorchPass]:
@@ -118,7 +118,7 @@ class TorchRecording(Recording):
     # -- tensors -------------------------------------------------------------------------------------------------------------
 
     def stands(self, tensor: Any, row: int, keep: bool = True) -> None:
-        """The tensor stands at this row from now on. Its numbers are held within the budget, if `keep` says so."""
+        """Assign the tensor to this row. If `keep`, its value is held within the budget."""
         block = self._block(tensor, row)
         block[HOLDERS] += 1
         key = id(tensor)
@@ -136,7 +136,7 @@ class TorchRecording(Recording):
                 self._keep(tensor, row, block)
 
     def saw(self, tensor: Any, row: int) -> None:
-        """These are the numbers of the row, though the tensor is only the graph's."""
+        """Use a tensor that only the graph holds as the value of the row."""
         if row not in self.kept and self.ref[row] is None:
             self._keep(tensor, row, self._block(tensor, row))
 
@@ -146,7 +146,7 @@ class TorchRecording(Recording):
             self.hold(row, tensor.detach(), block)
 
     def leaf(self, tensor: Any, scope: int = -1) -> int:
-        """A new row for a tensor that came from outside."""
+        """Add a row for a leaf or input tensor."""
         kind = "input"
         if tensor.requires_grad and tensor.is_leaf:
             kind = "parameter" if isinstance(tensor, torch().nn.Parameter) else "leaf"
@@ -158,18 +158,18 @@ class TorchRecording(Recording):
         return row
 
     def cut_off(self, tensor: Any, tracked: Any) -> None:
-        """`tensor` is what `.data` of another one gave."""
+        """Note that `tensor` is the `.data` of `tracked`."""
         row, key, cut = self.row_of(tracked), id(tensor), self._cut
         if row >= 0 and self.grad[row]:
             cut[key] = ref(tensor, lambda _: cut.pop(key, None)), row
 
     def detached(self) -> dict[int, int]:
-        """Rows that detach() or .data made -> the row that they were detached from."""
+        """Map rows made by detach() or .data to the rows that they were detached from."""
         by_op = {row: self.inputs(row)[0][0] for row in range(self.count) if self.op_name(row) == "detach" and self.inputs(row)}
         return {**self._data, **by_op}
 
     def tensor_row(self, op: Any, kind: str, tensor: Any, **more: Any) -> int:
-        """A new row with the facts of this result."""
+        """Add a row with shape, dtype and bytes of this tensor."""
         if arrays.ordinary(tensor):
             shape, dtype = tuple(tensor.shape), arrays.dtype_of(tensor)
             return self.append(op, kind, shape, dtype, tensor.nbytes, tensor.requires_grad, **more)
@@ -180,25 +180,25 @@ class TorchRecording(Recording):
     # -- nodes ---------------------------------------------------------------------------------------------------------------
 
     def marked(self, node: Any) -> Mark | None:
-        """The mark of a node of PyTorch's graph; None when the node is not in the recording."""
+        """The mark of a node of PyTorch's graph; None if the recording lacks the node."""
         return node.metadata.get(self.key)
 
     def mark(self, node: Any, row: int) -> Mark:
-        """The node is a part of this row."""
+        """Mark the node as a part of this row, and return the mark."""
         mark = node.metadata[self.key] = Mark(row, self._me)
         return mark
 
     def saves(self, mark: Mark, saved: list) -> int:
-        """The node keeps these tensors for its backward, as long as it lives or until it is freed. Their bytes."""
+        """Note that the node saves these tensors for backward until it dies or is freed, and return their bytes."""
         keys, total, known = [], 0, self.blocks.keys()
         for tensor in saved:
-            internal = _storage(tensor)[0] not in known  # no tensor of the program lies there
+            internal = _storage(tensor)[0] not in known  # not the memory of a recorded tensor
             block = self._block(tensor, mark.row)
             block[HOLDERS] += 1
             keys.append(block[KEY])
             total += arrays.bytes_of(tensor)
             if block[NUMBER] >= 0:
-                self.uses.frombytes(USE(block[NUMBER], -mark.number, -1, len(self.events)))  # the place is PyTorch's, and no rule's of ours
+                self.uses.frombytes(USE(block[NUMBER], -mark.number, -1, len(self.events)))  # -1: not an index of the engine's rules
                 if internal:
                     self.roles[block[NUMBER]] = "saved", mark.row
         if keys:
@@ -207,7 +207,7 @@ class TorchRecording(Recording):
         return total
 
     def settle(self) -> None:
-        """A pass that nobody watched may have freed what nodes saved: those that are still there are asked."""
+        """Find nodes that an unwatched pass has freed, by checking the live ones."""
         super().settle()
         if self.live or not self.savings:
             return
@@ -225,7 +225,7 @@ class TorchRecording(Recording):
             todo += before
 
     def free(self, number: int) -> None:
-        """The node with this mark keeps nothing any more."""
+        """Note that the node with this mark has freed its saved tensors."""
         if -number in self.savings:
             self.freed[-number] = len(self.events)
         for key in self.savings.pop(-number, ()):
@@ -233,7 +233,7 @@ class TorchRecording(Recording):
                 self._release(block)
 
     def gradient_of(self, row: int) -> None:
-        """`.grad` of a leaf, in the memory view."""
+        """Track the `.grad` of a leaf for the memory view."""
         tensor = self.its(row)
         gradient = None if tensor is None else tensor.grad
         held = self.gradients.get(row)
@@ -243,7 +243,7 @@ class TorchRecording(Recording):
         block[HOLDERS] += 1
         self.roles[block[NUMBER]] = "gradient", row
         watch = _Watch(gradient, self._on_death)
-        watch.key, watch.block = 0, block  # it stands at no row
+        watch.key, watch.block = 0, block  # it has no row
         self._watches[id(watch)] = watch
         self.gradients[row] = watch
 
@@ -257,7 +257,7 @@ class TorchRecording(Recording):
         return row if held is None or held() is tensor or self.kind[row] == "op" else -1
 
     def row_of(self, node: Any) -> int:
-        """The row of a node of PyTorch's graph, or of a tensor; -1 when it is not in the recording."""
+        """The row of a node of PyTorch's graph or of a tensor; -1 if it is not in the recording."""
         if is_tensor(node):
             row = self.find(node)
             return row if row >= 0 or node.grad_fn is None else self.row_of(node.grad_fn)
@@ -266,7 +266,7 @@ class TorchRecording(Recording):
         return -1 if mark is None else mark.row
 
     def its(self, row: int) -> Any:
-        """PyTorch's tensor, while the user still has it."""
+        """The PyTorch tensor of a row while it is alive, else None."""
         held = self.ref[row]
         return None if held is None else held()
 
@@ -287,7 +287,7 @@ class TorchRecording(Recording):
         return is_tensor(found) and writes_to(found) != self._changed.get(row, 0)
 
     def unused(self) -> Iterator[tuple[str, Any]]:
-        """Parameters of the modules that ran, which no recorded op used."""
+        """Yield the parameters of the modules that ran which no recorded op used."""
         seen: set[int] = set()
         for held in self.modules:
             module = held()
@@ -297,21 +297,21 @@ class TorchRecording(Recording):
                     yield name, arrays.Seen(parameter)
 
     def answer(self, request: Any) -> protocol.ToView | None:
-        """What a view is told in place of what only the engine could answer; None where there is a real answer."""
+        """The substitute answer to a request that only the engine could answer; None if it can be answered normally."""
         return refusals.answer(self, request)
 
-    # -- what the inspector asks ---------------------------------------------------------------------------------------------
+    # -- queries of the inspector --------------------------------------------------------------------------------------------
 
     def facts(self, row: int) -> list[protocol.Fact]:
         """The inspector's header of a row."""
         return words.facts(self, row)
 
     def why_no_grad(self, row: int) -> str:
-        """Why there is no gradient to show, in PyTorch's own terms."""
+        """Why the row has no gradient, in PyTorch's terms."""
         return words.why_no_grad(self, row)
 
     def gone(self, row: int) -> str:
-        """Why there are no numbers; "" where it is the budget that had no room for them."""
+        """Why the row has no value; "" if the budget was too small for it."""
         found = self.its(row)
         if found is not None:
             return "" if arrays.numpy_of(found) is not None else arrays.unusual(found)
@@ -322,7 +322,7 @@ class TorchRecording(Recording):
     # -- memory --------------------------------------------------------------------------------------------------------------
 
     def alive(self) -> Iterator[tuple[int, int]]:
-        """`(storage, row)` of the tensors that the program still has."""
+        """Yield `(storage, row)` of the live tensors."""
         for watch in list(self._watches.values()):
             row = self._rows.get(watch.key)
             if row is not None:
@@ -348,12 +348,12 @@ class TorchRecording(Recording):
 
 
 def writes_to(tensor: Any) -> int:
-    """PyTorch's count of the writes to a tensor's memory; 0 where it counts none."""
+    """PyTorch's version counter of a tensor; 0 for inference tensors, which have none."""
     return 0 if tensor.is_inference() else tensor._version
 
 
 def _storage(tensor: Any) -> tuple[int, int]:
-    """Address and bytes of the memory that the tensor lies in; address 0: none that could be told from others."""
+    """Address and bytes of the tensor's storage; address 0 if it has none that identifies it."""
     if not arrays.ordinary(tensor) and (not arrays.strided(tensor) or tensor.is_meta):
         return 0, 0 if arrays.wrapped(tensor) else arrays.bytes_of(tensor)
     storage = tensor.untyped_storage()

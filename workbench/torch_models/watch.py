@@ -1,4 +1,4 @@
-"""A watch over PyTorch: recording, graph and passes, tied to a session that shows them."""
+"""Watches for PyTorch: a recording with its graph and passes, connected to the session that shows them."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Names = Callable[[], Mapping[str, Any]]
 
 
 class TorchWatch:
-    """Records what PyTorch runs inside the `with` block, and shows it in `session` from its first op on.
+    """Records the PyTorch ops in the `with` block, and shows them in `session` from the first op on.
 
-    `names` gives the user's variables when they are wanted. With `ours` false the session keeps what it shows until PyTorch runs something.
+    `names()` returns the user's variables. If `ours` is false, the session keeps its current content until the first PyTorch op.
     """
 
     def __init__(self, session: Session, names: Names, title: str = "", keep: int = KEEP, limit: int = MAX_ROWS, ours: bool = True) -> None:
@@ -37,7 +37,7 @@ class TorchWatch:
             session.show(self.recording, self.graph)
         else:
             self.recorder.first = self._take
-        self._inside = False  # the watched code runs
+        self._inside = False  # whether the watched code is running
 
     def __enter__(self) -> TorchWatch:
         self._inside = True
@@ -53,7 +53,7 @@ class TorchWatch:
 
     @contextmanager
     def calls(self) -> Iterator[None]:
-        """Record inside the block, and afterwards go on telling of the passes through what was recorded."""
+        """Record within the block, and afterwards keep reporting backward passes through the recorded graph."""
         self.recorder.listener = self.session.update
         try:
             with self.recorder:
@@ -62,14 +62,14 @@ class TorchWatch:
             self.finish()
 
     def finish(self) -> None:
-        """The code has ended: names, loops and folds are known now."""
+        """Finish the graph after the code has ended, when names, loops and folds are known."""
         if self.session.recording is self.recording:
             self.session.finish(self.names())
         else:
             self.graph.finish(self.names())
 
     def _take(self) -> None:
-        if not self.session.recording.count:  # else the engine's ops came first
+        if not self.session.recording.count:  # otherwise ops of the engine came first
             self.session.show(self.recording, self.graph)
 
     def _passed(self, record: TorchPass) -> None:
@@ -78,14 +78,14 @@ class TorchWatch:
         self.recording.witness.ran(self.recording, record)
         if self.session.recording is self.recording:
             _add(self.session, record)
-            if not self._inside:  # else it is told when the code has ended
+            if not self._inside:  # otherwise it is shown when the code has ended
                 with bookkeeping():
                     self.graph.name(self.names())
                     self.session.show(self.recording, self.graph, record)
 
 
 class TensorWatch:
-    """The graph behind one tensor of PyTorch's, and a record of each backward pass that runs through it from now on."""
+    """The graph behind one PyTorch tensor, with a record of each later backward pass through it."""
 
     def __init__(self, session: Session, tensor: Any, names: Names, title: str = "", keep: int = KEEP) -> None:
         self.session, self.names = session, names
@@ -105,7 +105,7 @@ class TensorWatch:
         session.show(self.recording, self.graph)
 
     def close(self) -> None:
-        """No hook is left in the graph."""
+        """Remove all hooks from the graph."""
         self.passes.remove()
 
     def _passed(self, record: TorchPass) -> None:
@@ -117,14 +117,14 @@ class TensorWatch:
 
 
 def _add(session: Session, record: TorchPass) -> None:
-    """The pass is one of those that the session can show, and the one that it shows."""
+    """Add the pass to the session's passes, and show it."""
     with session.lock:
         session.passes = [*session.passes, record][-PASSES:]
         session.stepper = record
 
 
 def room_of(session: Session, keep: int) -> int:
-    """Bytes of gradients that one more record may hold, half of the budget at least: the oldest records make room."""
+    """The bytes of gradients that a new record may hold. The oldest records are released until it is at least half of the budget."""
     held = sum(one.kept_bytes for one in session.passes)
     for one in session.passes:
         if keep - held >= keep // 2:

@@ -1,4 +1,4 @@
-"""What the inspector says of a PyTorch tensor: its facts, and PyTorch's own reasons why `.grad` is None."""
+"""The inspector's texts for PyTorch tensors: facts, and the reasons why `.grad` is None."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def facts(recording: TorchRecording, row: int) -> list[Fact]:
-    """Shape, dtype, device, size, strides, storage, version, and what autograd knows, in PyTorch's words."""
+    """Shape, dtype, device, size, strides, view, version and autograd facts, in PyTorch's terms."""
     r = recording
     kept = r.kept.get(row)
     tensor = r.its(row)
@@ -38,7 +38,7 @@ def facts(recording: TorchRecording, row: int) -> list[Fact]:
 
 
 def why_no_grad(recording: TorchRecording, row: int) -> str:
-    """Why there is no gradient to show for this row, in a sentence."""
+    """Explain in a sentence why this row has no gradient."""
     r, tensor = recording, recording.its(row)
     if r.kind[row] == "constant":
         return "A number has no gradient: only tensors with requires_grad=True do."
