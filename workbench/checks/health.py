@@ -34,7 +34,7 @@ def check(case: Case, thorough: bool) -> list[Finding]:
 
 
 def _around(case: Case, row: int) -> set[int]:
-    """The ancestors of the row, and of the operands that it is combined with: none of them gets a gradient if the row is 0."""
+    """The ancestors of the row, and of the operands that it is combined with: the gradients of all of them are 0 if the row is 0."""
     r, after = case.r, [row]
     met: set[int] = set()
     for at in after:  # up to the next parameters

@@ -124,7 +124,7 @@ def _with_mode(case: Case, modes: list[Mode]) -> list[str]:
 
 
 def _trained_in_evaluation(case: Case) -> list[Mode]:
-    """Calls in evaluation mode with gradients, from the pass since which all updates came only from such calls."""
+    """Calls in evaluation mode with gradients, since the pass after which every update came only from such calls."""
     updated = {update.passes for update in case.witness.updates}  # passes that a step followed
     calls: dict[int, list[Mode]] = {}
     for one in case.witness.modes:

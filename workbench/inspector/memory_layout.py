@@ -13,7 +13,7 @@ from engine.core import versions
 from ..protocol import MemoryLayout, Sharer
 from .text import bytes_text, count_text
 
-FEW = 64  # a storage of up to so many elements is drawn element by element
+FEW = 64  # elements up to which a storage is drawn element by element
 PIECES = 96  # segments in which a larger storage is drawn
 MOST = 1 << 24  # elements; a larger storage is not drawn if the tensor is not contiguous
 SHARERS = 40

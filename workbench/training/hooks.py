@@ -202,7 +202,7 @@ class Hooks:
         self._arrived[name] = measured(grad.array) if due and grad is not None else None
 
     def settle(self) -> None:
-        """End the step of the backward pass whose gradients have arrived. A no-op with an optimizer."""
+        """End the step after a backward pass, if gradients have arrived. A no-op with an optimizer."""
         if not self._arrived:
             return
         history = self._owner()

@@ -159,7 +159,7 @@ class _Bar(tqdm):
         super().__init__(
             total=track.total,
             desc=track.title or None,
-            leave=None,  # of nested loops, only the outermost bar stays
+            leave=None,  # only the outermost bar of nested loops stays
             file=file if track.screen is None else io.StringIO(),
             mininterval=SECONDS,
             miniters=1,
