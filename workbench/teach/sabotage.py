@@ -93,7 +93,7 @@ class Exercise:
         return self.question.answer(known[0].title if known else what)
 
     def reveal(self) -> str:
-        """What the bug is and how to fix it. From then on it does not count as found."""
+        """What the bug is and how to fix it."""
         self._told = True
         return f"{self._bug.title}. {self._bug.hints[2]} {self._bug.repair}"
 
