@@ -1,4 +1,4 @@
-"""PyTorch's module paths: where the engine keeps the module, if at another path, and what a module answers for a name that it lacks."""
+"""PyTorch's module paths: the module that each path imports, if the engine has it elsewhere, and `__getattr__` for missing names."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ _OF_PACKAGE = {
     **dict.fromkeys(("chalf", "complex32", "float4_e2m1fn_x2"), "compat.rare_dtypes"),
     **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), "compat.rare_dtypes"),
 }  # fmt: skip
-# A name that programs import, and the module it is in, which is imported when the name is first asked for.
+# Names that are imported lazily, and the module that has each.
 NAMES = {f"engine.{name}": f"engine.{module}" for name, module in _OF_PACKAGE.items()}
 NAMES["engine.nn.parallel.DistributedDataParallel"] = "engine.distributed.data_parallel"
 TOPS = {"torchvision": "engine.vision", "functorch": "engine.compat.functorch", "torch": "engine"}  # packages, and what answers for them
@@ -160,30 +160,30 @@ _PUBLIC = {place: path for path, place in reversed(PATHS.items()) if place.start
 
 
 def ours(name: str) -> str:
-    """The engine's name of a module of PyTorch's, torchvision's or functorch's."""
+    """The engine's module for a module name of torch, torchvision or functorch."""
     top, dot, rest = name.partition(".")
     name = TOPS[top] + dot + rest
     return PATHS.get(name, name)
 
 
 def theirs(name: str) -> str:
-    """PyTorch's name of a module of the engine's."""
+    """PyTorch's name for a module of the engine."""
     name = public(name)
     return named(name.replace("engine.data", "engine.utils.data", 1) if name.startswith("engine.data") else name)
 
 
 def public(name: str) -> str:
-    """The path by which programs know a module of the engine."""
+    """The path by which programs import a module of the engine."""
     return _PUBLIC.get(name, name)
 
 
 def named(name: str) -> str:
-    """The same with the package alone changed, wherever PyTorch has the module."""
+    """A module's name with only the top package replaced: `torch.data` for `engine.data`, whether or not PyTorch has that module."""
     return next((top + name[len(home) :] for top, home in TOPS.items() if f"{name}.".startswith(f"{home}.")), name)
 
 
 class Loader(importlib.abc.Loader):
-    """Hands out a loaded module as it is: nothing is run, and its own name and spec stay."""
+    """Returns a loaded module unchanged: nothing is executed, and it keeps its own name and spec."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -192,16 +192,16 @@ class Loader(importlib.abc.Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        sys.modules[module.__name__] = self.module  # the import system gives out what stands here afterwards
+        sys.modules[module.__name__] = self.module  # the import system returns what it finds here afterwards
 
     def get_code(self, fullname: str) -> Any:
-        """What `python -m torch.distributed.run` runs: the code of the module's own file."""
+        """The code of the module's own file, for `python -m torch.distributed.run`."""
         spec = self.module.__spec__
         return spec.loader.get_code(spec.name) if spec is not None and isinstance(spec.loader, importlib.abc.InspectLoader) else None
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds `engine.jit` where `PATHS` says that it is."""
+    """Imports `engine.jit` from the module that `PATHS` lists for it."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         place = PATHS.get(fullname)
@@ -209,19 +209,19 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def found(fullname: str, module: ModuleType) -> importlib.machinery.ModuleSpec:
-    """The spec that gives a loaded module to an import of another name."""
+    """The spec by which an import of `fullname` returns a loaded module."""
     place = getattr(module, "__file__", None)
     return importlib.machinery.ModuleSpec(fullname, Loader(module), origin=place, is_package=hasattr(module, "__path__"))
 
 
 _FROM = dis.opmap["IMPORT_FROM"]
-# The modules of the inner floors have no `__getattr__`: CPython does not remember where the names of a module that has one are, and each
-# `observe.current` or `xp.tanh` would take 30 ns and not 4. These of them are PyTorch's too.
+# Modules of the inner floors get no `__getattr__`: CPython does not cache attribute lookups in a module that has one, and each
+# `observe.current` or `xp.tanh` would take 30 ns instead of 4. These are exceptions, as PyTorch has them too.
 _ASKED = ("engine.core.random", "engine.core.storage", "engine.base.return_types")
 
 
 def plainly(what: str, home: str, name: str, here: frozenset[str]) -> str:
-    """The message for a name that is not here; the package puts one in its place that knows PyTorch's names."""
+    """The default error message for a missing name; the package replaces it by one that knows PyTorch's names."""
     return f"{what} has no attribute {name!r}"
 
 
@@ -229,11 +229,11 @@ sentence = plainly
 
 
 def attribute(home: str, name: str, deep: int = 1) -> Any:
-    """`__getattr__` of a module: one of its modules that are imported late (`_LATER`), or that PyTorch has there.
+    """`__getattr__` of a module: import a lazily imported name or submodule (`NAMES`, `PATHS`, the module's `_LATER`).
 
-    Else AttributeError; in `from home import name` ImportError. `deep`: how many frames above this one the name was asked for.
+    Raises AttributeError for any other name; ImportError in `from home import name`. `deep`: how many frames above this one the lookup is.
     """
-    __tracebackhide__ = True  # in a notebook the user's own line is the last
+    __tracebackhide__ = True  # so that a notebook's traceback ends at the user's own line
     if name.startswith("__"):
         raise AttributeError(f"module {home!r} has no attribute {name!r}")
     asked, home = sys.modules[home], public(home)
@@ -245,28 +245,28 @@ def attribute(home: str, name: str, deep: int = 1) -> Any:
             found = importlib.import_module(PATHS.get(path, path))
         except ImportError as error:
             if (error.name or "").partition(".")[0] != "engine":
-                raise  # a library that the module needs
+                raise  # a missing third-party library
             raise AttributeError(f"module {home!r} has no attribute {name!r}: {error}", name=name) from error
-        setattr(asked, name, found)  # which an import does only for a module at its own address
+        setattr(asked, name, found)  # the import system does so only for a module at its own path
         watch()
         return found
     listed = (*vars(asked).get("__all__", ()), *vars(asked).get("_LATER", ()))
     told = sentence(f"module {home!r}", home, name, frozenset(n for n in (*vars(asked), *listed) if n != name and not n.startswith("_")))
     if path not in sys.modules and _imports(sys._getframe(deep)):
         raise ImportError(told.replace(" has no attribute ", ": cannot import name ", 1), name=home)
-    raise AttributeError(told, name=name)  # without the object, for which Python would suggest a name again
+    raise AttributeError(told, name=name)  # without `obj`, or Python would append a suggestion of its own
 
 
 def _imports(frame: FrameType) -> bool:
-    """Whether the frame is at `from module import name`, which would put a sentence of its own in place of an AttributeError's."""
+    """Whether the frame is at `from module import name`, which would replace an AttributeError's message by its own."""
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _FROM
 
 
-arrivals: list[Callable[[], None]] = []  # what is called when modules may have been loaded
+arrivals: list[Callable[[], None]] = []  # called whenever modules may have been loaded
 
 
 def watch() -> None:
-    """Every loaded module of the engine answers for names that it lacks, unless it does so itself."""
+    """Give every loaded module of the engine a `__getattr__`, unless it defines one or belongs to the inner floors."""
     for name, loaded in list(sys.modules.items()):
         if name.startswith("engine.") and isinstance(loaded, ModuleType) and "__getattr__" not in vars(loaded) and not _walked(name):
             vars(loaded)["__getattr__"] = functools.partial(attribute, loaded.__name__)
@@ -275,11 +275,11 @@ def watch() -> None:
 
 
 def _walked(name: str) -> bool:
-    """Whether it is a module of the inner floors, and not one of PyTorch's switches beside the backends."""
+    """Whether the module belongs to the inner floors. PyTorch's switches in `engine.backends` do not."""
     _, top, *rest = name.split(".")
     if top == "backends":
         return bool(rest) and rest[0] not in sys.modules["engine.backends"]._LATER
     return top in ("base", "core", "ops") and bool(rest) and name not in _ASKED
 
 
-sys.meta_path.insert(0, Finder())  # before that of files, which would load a module of a moved package a second time
+sys.meta_path.insert(0, Finder())  # before the file finder, which would load a module of a moved package twice
