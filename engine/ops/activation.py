@@ -1,4 +1,4 @@
-"""Activation functions. Those that PyTorch has in `nn.functional` alone are found there alone."""
+"""Activation functions; those that PyTorch has only in `nn.functional` are only there."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ F = "nn.functional"
 
 
 class Activation(Refusing, Elementwise):
-    """Floats in, floats out; the input's sign decides, so tests draw from both sides of 0."""
+    """Base of the elementwise activations of floats; tests draw inputs on both sides of 0."""
 
     inputs, refuses, samples, domain, method, inplace, home = ("input",), "bic", UNARY, (-1.5, 1.5), False, False, F
 
 
 def real(*numbers):
-    """The first as a real number. Refused are complex ones where kernels take real ones, and what is no number."""
+    """Return the first number as a real one. Raises RuntimeError for a number with an imaginary part, TypeError for a sequence."""
     for number in numbers:
         if isinstance(number, (tuple, list)): raise Refused(f"argument must be Number, not {type(number).__name__}", TypeError)
         if number.__class__ is complex and number.imag: raise Refused("value cannot be converted to type double without overflow")
@@ -34,7 +34,7 @@ def real(*numbers):
 
 
 class Bounded(Activation):
-    """What lies between bounds: PyTorch has it for integers too, and says of bools that they are an error."""
+    """Base of the activations with bounds, which PyTorch also defines for integers; bools raise RuntimeError."""
 
     refuses = "bc"
 
@@ -45,7 +45,7 @@ class Bounded(Activation):
 
 
 class relu(Bounded):
-    """max(x, 0) of each element x; the slope at 0 is 0, and a nan stays."""
+    """max(x, 0) of each element x; the gradient at 0 is 0, and nan is kept."""
     home, method, inplace, formula = "engine", True, True, "max(input, 0)"
     def forward(xp, input): return xp.relu(input)
     def d_input(xp, g, out): return xp.where(out <= 0, 0, g)
@@ -83,7 +83,7 @@ class celu(Activation):
 
 
 class selu(Activation):
-    """`scale * elu(x, alpha)` with the constants for which normalised activations stay normalised (Klambauer et al., 2017)."""
+    """`scale * elu(x, alpha)` with the constants that keep normalised activations normalised (Klambauer et al., 2017)."""
     home, inplace = "engine", True
     def forward(xp, input): return _SCALE * xp.where(input < 0, _ALPHA * xp.expm1(xp.clip(input, None, 0)), input)
     def d_input(xp, g, input): return xp.where(input <= 0, g * (_SCALE * _ALPHA * xp.exp(xp.where(input < 0, input, 0))), g * _SCALE)
@@ -93,7 +93,7 @@ _ALPHA, _SCALE = 1.6732632423543772848170429916717, 1.05070098735548049341933498
 
 
 class gelu(Activation):
-    """x times the probability that a standard normal variable is below x; `approximate="tanh"` replaces that by a tanh formula."""
+    """x times the standard normal distribution function at x; `approximate="tanh"` replaces it by a tanh formula."""
     formula = "input * normal_cdf(input)"
     def forward(xp, input, approximate: str = "none"): return xp.gelu(input, approximate)
     def d_input(xp, g, input, approximate): return g * xp.gelu_slope(input, approximate)
@@ -111,7 +111,7 @@ def _gelu_curve(xp, x): return (2 - x * x) * xp.exp(-0.5 * (x * x)) / math.sqrt(
 
 
 def _gelu_tanh_curve(xp, x):
-    """The second derivative of 0.5 x (1 + tanh(u)) with u = c (x + k x^3)."""
+    """Second derivative of 0.5 x (1 + tanh(u)) with u = c (x + k x^3)."""
     c, k = math.sqrt(2 / math.pi), 0.044715
     t, du, ddu = xp.tanh(c * (x + k * (x * x * x))), c * (1 + 3 * k * (x * x)), 6 * c * k * x
     return (1 - t * t) * (du + 0.5 * x * (ddu - 2 * t * (du * du)))
@@ -137,7 +137,7 @@ def _mish_slope(xp, g, x, t): return g * (t + x * (1 - t * t) * xp.sigmoid(x))
 
 
 class hardtanh(Bounded):
-    """x between `min_val` and `max_val`, the slope 0 at both and beyond."""
+    """x clipped to [`min_val`, `max_val`]; the gradient is 0 at and beyond both bounds."""
     formula = "min(max(input, min_val), max_val)"
     def forward(xp, input, min_val: complex = -1.0, max_val: complex = 1.0):
         if min_val > max_val: raise Refused("min_val cannot be greater than max_val", ValueError)
@@ -146,13 +146,13 @@ class hardtanh(Bounded):
 
 
 class relu6(Bounded):
-    """x between 0 and 6."""
+    """x clipped to [0, 6]."""
     def forward(xp, input): return xp.clip(input, 0, 6)
     def d_input(xp, g, input): return xp.where((input <= 0) | (input >= 6), 0, g)
 
 
 class hardsigmoid(Activation):
-    """x / 6 + 1 / 2, between 0 and 1."""
+    """x / 6 + 1 / 2, clipped to [0, 1]."""
     exempt = {"specials": "PyTorch rounds its slope 1 / 6 to float32, in float64 too."}
     def forward(xp, input): return xp.clip(input + 3, 0, 6) / 6
     def d_input(xp, g, input): return xp.where((input > -3) & (input < 3), g / 6, 0)
@@ -165,7 +165,7 @@ class hardswish(Activation):
 
 
 class softplus(Activation):
-    """log(1 + exp(beta x)) / beta; x itself where beta x is greater than `threshold`."""
+    """log(1 + exp(beta x)) / beta, or x where beta x is greater than `threshold`."""
     def forward(xp, input, beta: complex = 1.0, threshold: complex = 20.0):
         real(beta, threshold)
         return xp.softplus(input, beta, threshold)
@@ -181,7 +181,7 @@ class softsign(Activation):
 
 
 def _softsign_slope(xp, g, x, size):
-    """g / (1 + |x|)^2; of complex numbers, which do not point where x does, also what turns."""
+    """g / (1 + |x|)^2 for real x; for complex x, the components of g along and across x scale differently."""
     return (g + (size * g - xp.conj(xp.sgn(x)) * xp.real(x * g))) / xp.square(1 + size)
 
 
@@ -200,7 +200,7 @@ class tanhshrink(Activation):
 
 
 class softshrink(Activation):
-    """x moved towards 0 by `lambd`, and 0 within that distance; a nan stays."""
+    """x moved towards 0 by `lambd`, and 0 where |x| is at most `lambd`; nan is kept."""
     def forward(xp, input, lambd: complex = 0.5):
         real(lambd)
         if lambd < 0: raise Refused(f"lambda must be in range [0, the largest number of the input dtype], found {lambd}")
@@ -209,7 +209,7 @@ class softshrink(Activation):
 
 
 class hardshrink(Activation):
-    """x where its size is greater than `lambd`, else 0; a nan stays."""
+    """x where |x| is greater than `lambd`, else 0; nan is kept."""
     home, method = "engine", True
     def forward(xp, input, lambd: complex = 0.5):
         real(lambd)
@@ -243,7 +243,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @composite(home=F)
 @parsed
 def glu(input, dim: int = -1) -> Tensor:
-    """The first half along `dim` times the sigmoid of the second half."""
+    """First half of the input along `dim` times the sigmoid of the second half."""
     if not input.ndim: raise RuntimeError("glu does not support scalars because halving size must be even")
     size = input.size(dim)
     if size % 2: raise RuntimeError(f"glu: Halving dimension must be even, but dimension {dim % input.ndim} is size {size}")
@@ -256,13 +256,13 @@ def glu(input, dim: int = -1) -> Tensor:
 
 
 class Shares(Along, Refusing, Op):
-    """What softmax and its logarithm share."""
+    """Base of softmax and log_softmax."""
 
     types, inputs, refuses, one = "promote", ("input",), "bic", True
 
     @classmethod
     def prepare(cls, arrays):
-        return super().prepare(arrays) if math.prod(arrays[0].shape) else (arrays, devices.common(arrays, cls.name))  # of nothing PyTorch takes any dtype
+        return super().prepare(arrays) if math.prod(arrays[0].shape) else (arrays, devices.common(arrays, cls.name))  # PyTorch accepts any dtype for an empty tensor
 
 
 class softmax(Shares):
@@ -270,18 +270,18 @@ class softmax(Shares):
     formula = "exp(input) / sum(exp(input))"
     examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
     def forward(xp, input, dim: int, dtype=None):
-        if dtype is not None: raise Refused("argument 'dtype' must be torch.dtype", TypeError)  # one that `bind` has not cast to
+        if dtype is not None: raise Refused("argument 'dtype' must be torch.dtype", TypeError)  # `bind` has already applied a valid dtype
         return xp.softmax(input, dim)
     def d_input(xp, g, out, dim): return out * (g - xp.sum(g * out, axis=dim, keepdims=True))
     def t_input(xp, t, out, dim): return out * (t - xp.sum(t * out, axis=dim, keepdims=True) / xp.sum(out, axis=dim, keepdims=True))
 
 
 class log_softmax(Shares):
-    """The logarithm of softmax along `dim`, exact where softmax is tiny; `dtype` casts first."""
+    """Logarithm of softmax along `dim`, accurate where softmax is tiny; `dtype` casts first."""
     formula = "input - log(sum(exp(input)))"
     examples = ((((2, 3),), {"dim": -1}), (((2, 3, 4),), {"dim": 1}), (((),), {"dim": 0}))
     def forward(xp, input, dim: int, dtype=None):
-        if dtype is not None: raise Refused("argument 'dtype' must be torch.dtype", TypeError)  # one that `bind` has not cast to
+        if dtype is not None: raise Refused("argument 'dtype' must be torch.dtype", TypeError)  # `bind` has already applied a valid dtype
         return xp.log_softmax(input, dim)
     def d_input(xp, g, out, dim): return g - xp.exp(out) * xp.sum(g, axis=dim, keepdims=True)
     def t_input(xp, t, out, dim): return t - xp.sum(t * xp.exp(out), axis=dim, keepdims=True) / xp.sum(xp.exp(out), axis=dim, keepdims=True)
@@ -291,7 +291,7 @@ def _functional(name, op, sign=1):
     def call(input, dim=None, _stacklevel=3, dtype=None):
         if dim is None:
             warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.")
-            dim = 0 if input.ndim in (0, 1, 3) else 1  # PyTorch's guess
+            dim = 0 if input.ndim in (0, 1, 3) else 1  # the dimension that PyTorch assumes
         return getattr(input if sign > 0 else -input, op.name)(dim, dtype)
     call.__doc__ = op.__doc__ if sign > 0 else "softmax of -x along `dim`."
     return call
@@ -314,7 +314,7 @@ front("softmin", home=F, method=False)(_functional("softmin", softmax, -1))
 
 
 def _with_inplace(op):
-    """`nn.functional`'s form of an activation: the last argument, `inplace=True`, writes over the input and returns it."""
+    """Return the `nn.functional` form of an activation; its last argument, `inplace=True`, overwrites the input and returns it."""
     most = len(op.params)
     def call(input, *args, **kwargs):
         inplace = kwargs.pop("inplace", False)

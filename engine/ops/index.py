@@ -1,7 +1,7 @@
-"""Reading and writing at indices: `x[...]`, `x[...] = y`, and what copies and fills in place.
+"""Indexing: `x[...]`, `x[...] = y`, and in-place copies and fills.
 
-An index that is made of integers, slices, None and Ellipsis gives a view; one with masks, lists or integer tensors a copy, by NumPy's
-rules. As in PyTorch, integers beside index tensors select first: `x[0, :, [1, 2]]` is `x[0][:, [1, 2]]`.
+An index of integers, slices, None and Ellipsis gives a view; masks, lists and integer tensors give a copy, by NumPy's rules. As in PyTorch,
+integers beside index tensors select first: `x[0, :, [1, 2]]` is `x[0][:, [1, 2]]`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN = frozenset((int, slice, type(None), type(Ellipsis)))
 
 
 class getitem(Linear):
-    """The elements at an index: integers, slices, None, Ellipsis, masks, index tensors."""
+    """Elements at an index of integers, slices, None, Ellipsis, masks and index tensors."""
     operator, view, inputs, home, row_major = "getitem", True, ("input",), "", True
     examples = (
         (((2, 3, 4),), {"index": (1, slice(None, None, 2))}), (((2, 3),), {"index": (Ellipsis, None, 0)}),
@@ -39,7 +39,7 @@ class getitem(Linear):
 
     @staticmethod
     def operate(input, index):
-        """`x[index]`: the way of integers and slices is written out, for loops over rows run it more often than most ops."""
+        """`x[index]`, with integers and slices written out as a fast path: loops over rows run it more often than most ops."""
         array, kind = input.array, index.__class__
         if kind is tuple:
             for item in index:
@@ -85,7 +85,7 @@ _new, _new_node = object.__new__, tape.Node.__new__
 
 
 class put_zeros(Linear):
-    """Zeros of a shape with the input added at an index."""
+    """Zeros of the given shape with the input added at an index."""
     exempt = RULES_ONLY
     home, inputs, exact = "", ("input",), True
     examples = ((((2,),), {"shape": (2, 3), "index": (slice(None), 1)}), (((3, 2),), {"shape": (4, 2), "index": (numpy.array([0, 2, 0]),)}))
@@ -101,7 +101,7 @@ def _read(input: Tensor, index: Any) -> Tensor:
 
 
 def _picked(input: Tensor, index: tuple) -> Tensor:
-    """The elements that arrays in an index name, in memory as PyTorch lays them."""
+    """Elements that index arrays select, in PyTorch's memory layout."""
     out, array = getitem(input, index), input.array
     if isinstance(array, numpy.ndarray) and not array.flags.c_contiguous and out.array.size:
         out.array = as_indexed(out.array, array, index)
@@ -112,7 +112,7 @@ def _picked(input: Tensor, index: tuple) -> Tensor:
 
 
 def _understood(name: str, input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
-    """`_parsed`; what it refuses is told with the tensor's shape and the user's line."""
+    """`_parsed`, with the tensor's shape and the user's line added to its errors."""
     try:
         return _parsed(input, index)
     except (IndexError, TypeError, ValueError) as error:
@@ -123,11 +123,11 @@ def _understood(name: str, input: Tensor, index: Any) -> tuple[tuple | None, tup
         try:
             raise told from None
         finally:
-            del told  # else the error and this frame, with the input, would hold each other
+            del told  # breaks the cycle between the error and this frame, which holds the input
 
 
 def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
-    """An index as a basic one, to be applied first, and an advanced one of slices and arrays; None: nothing to do."""
+    """Split an index into a basic one, applied first, and an advanced one of slices and arrays; None if there is nothing to apply."""
     items = list(index) if isinstance(index, tuple) or isinstance(index, (list, range)) and _stands_for_tuple(index) else [index]
     array, shape = input.array, input.array.shape
     used = sum(_consumed(i) for i in items)
@@ -186,13 +186,13 @@ def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
         advanced.pop()
     if arrays > 1:
         _check_joint(advanced)
-    if array.size == 0 or not array[tuple(basic)].size:  # where nothing is read, PyTorch does not ask whether the places exist
+    if array.size == 0 or not array[tuple(basic)].size:  # PyTorch does not check indices when nothing is read
         advanced = [i * 0 if not isinstance(i, slice) and i.dtype.kind == "i" else i for i in advanced]
     return None if plain else tuple(basic), tuple(advanced)
 
 
 def _stands_for_tuple(items: Any) -> bool:
-    """Whether a list is the tuple of several indices, as PyTorch still takes it with a warning: fewer than 32 items, not all of them numbers."""
+    """Whether a list stands for a tuple of indices, which PyTorch still accepts with a warning: fewer than 32 items, not all integers."""
     if len(items) >= 32 or not any(i is None or i is Ellipsis or isinstance(i, (slice, Tensor, list, tuple, range, numpy.ndarray)) for i in items):
         return False
     warn(_NOT_A_TUPLE)
@@ -206,7 +206,7 @@ _NOT_A_TUPLE = (
 
 
 def _consumed(item: Any) -> int:
-    """How many dimensions of the tensor an item of an index stands for."""
+    """How many dimensions of the tensor an index item consumes."""
     if item is None or item is Ellipsis or isinstance(item, bool) or _is_flag(item):
         return 0
     if isinstance(item, (Tensor, numpy.ndarray)) and item.dtype in (dtypes.bool_, dtypes.uint8, numpy.bool_, numpy.uint8):
@@ -225,12 +225,12 @@ def _is_flag(item: Any) -> bool:
 
 
 def _is_whole(item: Any) -> bool:
-    """An integer, or a 0-d tensor that holds one: it selects."""
+    """Whether an item is an integer, or a 0-d tensor that holds one, and so removes a dimension."""
     if isinstance(item, (int, numpy.integer)):
         return True
     if isinstance(item, (Tensor, numpy.ndarray)):
         if isinstance(item, Tensor) and item.array.__class__ is Batched and not item.array.alike:
-            return False  # in a vmap: an index array, of which each sample has one element
+            return False  # under vmap, an index array with one element per sample
         return item.ndim == 0 and dtypes.as_dtype(item.dtype).rank == dtypes.INT and item.dtype not in (dtypes.uint8, numpy.uint8)
     return hasattr(item, "__index__") and not hasattr(item, "dtype")
 
@@ -243,7 +243,7 @@ def _slice(s: slice) -> slice:
 
 
 def _index_array(item: Any, beside: Any) -> Any:
-    """A list, array or tensor as an array of int64 or bool on the device of the array that it indexes."""
+    """Convert a list, array or tensor to an int64 or bool array on the device of the indexed array."""
     if isinstance(item, Tensor):
         found = item.array
     elif isinstance(item, (str, bytes)):
@@ -260,13 +260,13 @@ def _index_array(item: Any, beside: Any) -> Any:
     if found.dtype not in _INDICES:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     here, there = namespace(found), namespace(beside)
-    if beside.__class__ is Meta: return found  # what a mask in memory selects is known
+    if beside.__class__ is Meta: return found  # a mask in memory selects a known number of elements
     if found.__class__ is Meta: raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     return found if here is there or found.__class__ is Batched else there.asarray(found)
 
 
 def _check_range(index: Any, dim: int, n: int) -> None:
-    """What NumPy checks itself, CuPy does not."""
+    """Check bounds for CuPy; NumPy checks them itself."""
     if index.size:
         low, high = int(index.min()), int(index.max())
         if low < -n or high >= n:
@@ -285,14 +285,14 @@ def _check_joint(items: list) -> None:
 
 
 def assign(target: Tensor, index: Any, value: Any) -> None:
-    """`target[index] = value`, with gradients for what stays of the target and for the value."""
+    """`target[index] = value`, with gradients for the rest of the target and for the value."""
     if index.__class__ is int or index.__class__ is slice and index.step is None:
         basic, advanced = (index, Ellipsis) if target.array.ndim else _understood("setitem", target, index)[0], None
     else:
         basic, advanced = _understood("setitem", target, index)
     dtype = target.dtype
     if isinstance(value, Tensor):
-        fills = advanced is not None and value.array.size == 1 and [i.dtype for i in advanced if not isinstance(i, slice)] == [bool]  # one number for one mask is a fill
+        fills = advanced is not None and value.array.size == 1 and [i.dtype for i in advanced if not isinstance(i, slice)] == [bool]  # one value for one mask is a fill
         if value.dtype is not dtype:
             if advanced is not None and not fills:
                 raise RuntimeError(
@@ -313,7 +313,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         if advanced is None:
             value = _without_leading_ones(value, seen.ndim)
             if isinstance(value, Tensor) and value.array.shape != seen.array.shape and versions.storage(value.array) is versions.storage(seen.array):
-                value = value.clone()  # a value that is broadcast may overlap the target, as in PyTorch
+                value = value.clone()  # a broadcast value may overlap the target, as in PyTorch
             inplace.write(copy, seen, (value,), {})
         else:
             value = _without_leading_ones(value, _reached(seen.ndim, advanced))
@@ -330,7 +330,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         if advanced is None:
             seen[...] = value.array if isinstance(value, Tensor) else value
         else:
-            if isinstance(value, Tensor) and value.array.ndim > 1:  # NumPy takes no leading ones behind a mask
+            if isinstance(value, Tensor) and value.array.ndim > 1:  # NumPy refuses leading ones with a mask
                 value = _without_leading_ones(value, _reached(seen.ndim, advanced))
             advanced, data = cpu.in_memory_order(seen, advanced, value.array if isinstance(value, Tensor) else value)
             seen[advanced] = data
@@ -348,7 +348,7 @@ def _refused_write(target: Tensor, index: Any, value: Any, error: Exception) -> 
 
 
 def _reached(ndim: int, advanced: tuple) -> int:
-    """How many dimensions what an advanced index reaches has, in a tensor of so many."""
+    """How many dimensions an advanced index selects from a tensor of `ndim` dimensions."""
     masks, places = [], []
     for item in advanced:
         if hasattr(item, "dtype"):
@@ -357,13 +357,13 @@ def _reached(ndim: int, advanced: tuple) -> int:
 
 
 def _without_leading_ones(value: Any, ndim: int) -> Any:
-    """The value, at most with as many dimensions as there are where it goes."""
+    """Drop leading dimensions of size 1 that exceed `ndim`."""
     more = value.ndim - ndim if isinstance(value, Tensor) else 0
     return reshape(value, tuple(value.shape)[more:]) if more > 0 and all(n == 1 for n in value.shape[:more]) else value
 
 
 class copy(Op):
-    """The second tensor's numbers in the first one's shape and dtype: what `copy_` writes."""
+    """Values of `src` in the shape and dtype of `input`: what `copy_` writes."""
     exempt = RULES_ONLY
     home, exact, inputs, samples = "", True, ("input", "src"), (((2, 3), (2, 3)), ((2, 3), (3,)), ((2,), ()))
     def forward(xp, input, src):
@@ -374,7 +374,7 @@ class copy(Op):
 
 
 class fill(Op):
-    """One number everywhere: what `fill_` writes."""
+    """One value everywhere: what `fill_` writes."""
     inplace, exact, reads_first, inputs, samples = True, True, True, ("input", "value"), (((2, 3), ()),)
     def d_input(xp, g): return xp.zeros_like(g)
     def d_value(xp, g): return g
@@ -385,7 +385,7 @@ class fill(Op):
 
 
 def _copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
-    """Write another tensor's numbers into this one, broadcast and cast as needed."""
+    """Copy the values of another tensor into this one, broadcast and cast as needed."""
     if isinstance(src, (bool, int, float, complex)):
         src = self._like(numpy.asarray(src, dtypes.of_scalar(src).numpy), None)
     if not isinstance(src, Tensor):
@@ -399,7 +399,7 @@ define("copy_", _copy_)
 
 
 def _zero_(self: Tensor) -> Tensor:
-    """Write zeros into the tensor."""
+    """Fill the tensor with zeros."""
     return self.fill_(0)
 
 
@@ -409,7 +409,7 @@ _fill_everywhere = Tensor.fill_
 
 @functools.wraps(_fill_everywhere)
 def _fill_(self: Tensor, value: Any) -> Tensor:
-    # a number is written also where elements share their places, as those of an expanded tensor do, but not while that has a gradient
+    # a scalar may be written to elements that share memory, as in an expanded tensor, unless a gradient is recorded
     if 0 in self.array.strides and not isinstance(value, Tensor) and (self.node is None or not tape.mode.grad) and inplace.overlaps(self.array):
         one = tuple([slice(0, 1) if stride == 0 else slice(None) for stride in self.array.strides])
         _fill_everywhere(getitem(self, one), value)
@@ -421,13 +421,13 @@ define("fill_", _fill_)
 
 
 class _Unlike(Refused):
-    """The two tensors have different dtypes."""
+    """Raised when two tensors have different dtypes."""
 
 
 class Placing(Op):
-    """Elements of one tensor go to places of another: both have one dtype."""
+    """Base of ops that put elements of one tensor into another of the same dtype."""
 
-    scatters, memory_first = True, False  # the latter: in place, PyTorch looks at the memory before it looks at the indices
+    scatters, memory_first = True, False  # memory_first: in place, PyTorch checks the memory before the indices
 
     @classmethod
     def explain(cls, error, inputs, attrs):
@@ -435,13 +435,13 @@ class Placing(Op):
 
     @classmethod
     def misplaced(cls, inputs, attrs):
-        """The IndexError, if any, that the shapes lead to whatever numbers the indices hold: PyTorch comes upon it before the dtypes."""
+        """Return the IndexError, if any, that the shapes cause for any indices: PyTorch raises it before the error about dtypes."""
         nothing = lambda x: numpy.zeros(x.shape, getattr(x, "array", x).dtype)
         input, *indices, source = map(nothing, inputs)
         if "indices" in attrs: attrs = {**attrs, "indices": tuple(map(nothing, plain(attrs["indices"])))}
         try: cls.forward(cpu, input, *indices, source.astype(input.dtype), **attrs)
         except IndexError as error: return error
-        except Exception: return None  # of the same type as the dtypes'
+        except Exception: return None  # has the type of the dtype error, which is raised instead
         return None
 
     @classmethod
@@ -453,7 +453,7 @@ class Placing(Op):
 
 
 class Overwriting(Placing):
-    """What is written takes the place of what was there: of several elements for one place the last stays, and its tangent does too."""
+    """Base of ops that overwrite elements: if several go to one position, the last one and its tangent win."""
 
     @classmethod
     def push(cls, node, tangents, xp, recorded):
@@ -466,7 +466,7 @@ class Overwriting(Placing):
 
 
 class index_put(Overwriting):
-    """The tensor with values written, or added with `accumulate`, at the places that a tuple of index tensors names."""
+    """The input with `values` written, or added with `accumulate`, at the positions that a tuple of index tensors gives."""
     exact, inputs, order = True, ("input", "values"), ("input", "indices", "values", "accumulate")
     examples = (
         (((3, 2), (2, 2)), {"indices": (numpy.array([0, 2]),)}), (((3, 2), (3,)), {"indices": (numpy.array([0, 2, 0]), numpy.array([1, 0, 1])), "accumulate": True}),
@@ -478,7 +478,7 @@ class index_put(Overwriting):
 
 
 def plain(indices: Any) -> tuple:
-    """The index tensors as arrays of integers or bools; bytes are a mask, as PyTorch takes them still."""
+    """Return the index tensors as arrays of integers or bools; uint8 counts as a mask, which PyTorch still accepts."""
     found = [i.array if isinstance(i, Tensor) else numpy.asarray(i) if isinstance(i, int) else i for i in indices]
     for n, array in enumerate(found):
         d = getattr(array, "dtype", None)
@@ -491,14 +491,14 @@ _INDICES = (numpy.int64, numpy.int32, numpy.bool_)
 
 
 def _fitting(input: Any, values: Any, indices: tuple) -> tuple:
-    """The indices, unless the values have more dimensions than what they reach."""
+    """Return the indices. Raises RuntimeError if the values have more dimensions than the selection."""
     if (n := getattr(values, "ndim", 0)) > 1 and n > _reached(input.ndim, indices):
         raise Refused(f"shape mismatch: value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape {list(input[indices].shape)}")
     return indices
 
 
 def _index_put_(self: Tensor, indices: Any, values: Tensor, accumulate: bool = False) -> Tensor:
-    """Write values, or add them, at the places that a tuple of index tensors names."""
+    """Write values, or add them with `accumulate`, at the positions that a tuple of index tensors gives."""
     inplace.refuse_leaf(self, "index_put_")
     return inplace.write(index_put, self, (values,), {"indices": plain(indices), "accumulate": accumulate})
 

@@ -1,4 +1,4 @@
-"""Arithmetic, powers, exponentials and logarithms, element by element."""
+"""Elementwise arithmetic, powers, exponentials and logarithms."""
 
 import functools
 import math
@@ -18,12 +18,12 @@ UNARY = (((2, 3),), ((),))
 
 
 def is_complex(x):
-    """Of arrays and of Tensors."""
+    """Return whether an array or a Tensor has a complex dtype."""
     return getattr(x.dtype, "kind", "") == "c" or getattr(x.dtype, "is_complex", False)
 
 
 class Arithmetic(Elementwise):
-    """Arithmetic, the only ops that PyTorch takes two numbers for: `add(1, 2)` is a tensor."""
+    """Base of the arithmetic ops, the only ones that accept two Python scalars: `add(1, 2)` is a tensor."""
 
     @classmethod
     def prepare(cls, arrays):
@@ -33,7 +33,7 @@ class Arithmetic(Elementwise):
 
 
 class Scaled(Arithmetic):
-    """`add` and `sub`: the keyword `alpha` scales `other` first, at no cost to `a + b`."""
+    """Base of `add` and `sub`: `alpha` scales `other` first, at no cost when it is not given."""
 
     @staticmethod
     def refuse_bools(operands): pass
@@ -49,12 +49,12 @@ class Scaled(Arithmetic):
         cls.refuse_bools((input, other))
         alpha = scale(alpha, "alpha", input, other)
         if alpha != 1 and isinstance(other, Tensor) and getattr(input, "dtype", None) is not other.dtype:
-            other = other.to(dtypes.result((getattr(input, "array", input), other.array)))  # what its own dtype cannot hold, the result can
+            other = other.to(dtypes.result((getattr(input, "array", input), other.array)))  # may hold values that `other`'s own dtype cannot
         return (input, other if alpha == 1 else other * alpha), attrs
 
 
 def scale(number, name, *operands):
-    """A factor such as `alpha`, as PyTorch lets it be for these operands: of a kind that their result can hold."""
+    """Return a factor such as `alpha`. Raises RuntimeError if the operands' result dtype cannot represent its kind of number."""
     rank = max([x.dtype.rank if hasattr(x, "dtype") else dtypes.of_scalar(x).rank for x in operands])
     if isinstance(number, bool) and rank != dtypes.BOOL: raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
     if isinstance(number, float) and rank < dtypes.FLOAT: raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
@@ -63,7 +63,7 @@ def scale(number, name, *operands):
 
 
 class add(Scaled):
-    """Sum of two tensors; the keyword `alpha` scales `other` first."""
+    """Elementwise sum `input + alpha * other`."""
     operator = "add"
     def forward(xp, input, other): return input + other
     def d_input(xp, g): return g
@@ -71,7 +71,7 @@ class add(Scaled):
 
 
 class sub(Scaled):
-    """Difference of two tensors; the keyword `alpha` scales `other` first."""
+    """Elementwise difference `input - alpha * other`. Raises RuntimeError for bool operands."""
     operator, aliases = "sub", ("subtract",)
     def forward(xp, input, other): return input - other
     def d_input(xp, g): return g
@@ -94,13 +94,13 @@ _INVERT = "If you are trying to invert a mask, use the `~` or `logical_not()` op
 
 @front("rsub")
 def _rsub(input, other, alpha=1):
-    """Difference with the operands exchanged: `other - alpha * input`."""
+    """Reversed subtraction: `other - alpha * input`."""
     must_be_tensor("rsub", "input", input)
     return sub(other, input, alpha=alpha)
 
 
 class mul(Arithmetic):
-    """Product of two tensors, element by element."""
+    """Elementwise product."""
     operator, aliases = "mul", ("multiply",)
     def forward(xp, input, other): return input * other
     def d_input(xp, g, other): return g * other
@@ -108,7 +108,7 @@ class mul(Arithmetic):
 
 
 class div(Arithmetic):
-    """Quotient of two tensors, true division; `rounding_mode="floor"` or `"trunc"` rounds it down or towards zero."""
+    """Elementwise true division; `rounding_mode="floor"` or `"trunc"` rounds the quotient down or towards zero."""
     operator, aliases, types = "truediv", ("divide", "true_divide"), "float"
     def forward(xp, input, other): return input / other
     def d_input(xp, g, other): return g / other
@@ -118,14 +118,14 @@ class div(Arithmetic):
     @classmethod
     def push(cls, node, tangents, xp, recorded):
         t, s = tangents
-        if t is not None and s is not None:  # one division for both tangents: by 0, each alone could be infinite, and their sum nan
+        if t is not None and s is not None:  # one division: by 0, both tangents could be infinite and their sum nan
             input, other, *_ = rules.retied(cls, node, xp) if recorded else node.saved
             tangents = [t - s * (input / other), None]
         return super().push(node, tangents, xp, recorded)
 
 
 class floor_divide(Refusing, Arithmetic):
-    """Quotient of two tensors rounded down; its derivative is 0 where it exists. RuntimeError for integers divided by 0."""
+    """Elementwise quotient, rounded down; its gradient is 0. Raises RuntimeError for integer division by 0."""
     operator, refuses = "floordiv", "bc"
     exempt = {"specials": "PyTorch refuses to differentiate it, where this is 0 as for div(rounding_mode='floor')."}
     def forward(xp, input, other): return xp.floor_divide(input, other)
@@ -134,7 +134,7 @@ class floor_divide(Refusing, Arithmetic):
 
 
 class trunc_divide(Refusing, Arithmetic):
-    """Quotient of two tensors rounded towards zero; its derivative is 0 where it exists. RuntimeError for integers divided by 0."""
+    """Elementwise quotient, rounded towards zero; its gradient is 0. Raises RuntimeError for integer division by 0."""
     exempt = RULES_ONLY
     home, refuses = "", "bc"
     def forward(xp, input, other): return xp.trunc_divide(input, other)
@@ -162,7 +162,7 @@ _div_.__doc__ = f"In-place form of `div`: {div.__doc__}"
 
 
 class remainder(Refusing, Elementwise):
-    """Remainder of the division rounded down, with the sign of `other`, as Python's `%`. RuntimeError for integers divided by 0."""
+    """Elementwise remainder with the sign of `other`, as Python's `%`. Raises RuntimeError for integer division by 0."""
     operator, refuses = "mod", "bc"
     def forward(xp, input, other): return xp.remainder(input, other)
     def d_input(xp, g): return g
@@ -170,7 +170,7 @@ class remainder(Refusing, Elementwise):
 
 
 class fmod(Refusing, Elementwise):
-    """Remainder of the division rounded towards zero, with the sign of `input`, as C's fmod. RuntimeError for integers divided by 0."""
+    """Elementwise remainder with the sign of `input`, as C's `fmod`. Raises RuntimeError for integer division by 0."""
     refuses = "bc"
     def forward(xp, input, other): return xp.fmod(input, other)
     def d_input(xp, g): return g
@@ -178,7 +178,7 @@ class fmod(Refusing, Elementwise):
 
 
 class neg(Refusing, Elementwise):
-    """Minus each element."""
+    """Negative of each element. Raises RuntimeError for a bool tensor."""
     operator, aliases, samples, refuses = "neg", ("negative",), UNARY, "b"
     refusal = RuntimeError, f"Negation, the `-` operator, on a bool tensor is not supported. {_INVERT}"
     def forward(xp, input): return -input
@@ -187,20 +187,20 @@ class neg(Refusing, Elementwise):
 
 @front("positive", "__pos__")
 def _positive(input):
-    """The tensor itself; RuntimeError for a bool tensor."""
+    """Return the tensor itself. Raises RuntimeError for a bool tensor."""
     if input.array.dtype == bool: raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return input
 
 
 class abs_(Refusing, Elementwise):
-    """Absolute value of each element; the slope at 0 is 0. For complex numbers the distance from 0."""
+    """Absolute value of each element, the modulus for complex elements; the gradient at 0 is 0."""
     name, operator, aliases, samples, refuses, domain = "abs", "abs", ("absolute",), UNARY, "b", (-1.5, 1.5)
     def forward(xp, input): return xp.abs(input)
     def d_input(xp, g, input): return g * xp.conj(xp.sgn(input))
 
 
 class sign(Refusing, Elementwise):
-    """-1, 0 or 1 by the sign of each element."""
+    """Sign of each element: -1, 0 or 1."""
     samples, refuses = UNARY, "c"
     refusal = NotImplementedError, "sign is not for complex numbers; use sgn"
     def forward(xp, input): return xp.sign(input)
@@ -208,7 +208,7 @@ class sign(Refusing, Elementwise):
 
 
 class sgn(Elementwise):
-    """Each element divided by its absolute value, 0 where that is 0; for real numbers the sign."""
+    """Each element divided by its absolute value, or 0 for 0; the sign for real elements."""
     samples = UNARY
     def forward(xp, input): return xp.sgn(input)
     def d_input(xp, g, input, out): return _turned(xp, g, input, out)
@@ -216,7 +216,7 @@ class sgn(Elementwise):
 
 
 def _turned(xp, g, x, way):
-    """The derivative of x / |x|, whose value is `way`, applied to a gradient; to a tangent if `way` is conjugated."""
+    """Derivative of x / |x| (with value `way`), applied to a gradient, or to a tangent if `way` is conjugated."""
     if not is_complex(x): return xp.zeros_like(g)
     return xp.where(way == 0, 0, (g - xp.conj(way) * xp.real(way * g)) / xp.where(way == 0, 1, xp.abs(x)))
 
@@ -225,16 +225,16 @@ def _turned(xp, g, x, way):
 
 
 def held(arrays):
-    """RuntimeError for a Python integer that the dtype of an integer tensor cannot represent."""
+    """Raise RuntimeError for a Python integer that the dtype of an integer tensor cannot represent."""
     d = dtypes.FROM_NUMPY.get(getattr(arrays[0], "dtype", None))
     if arrays[1].__class__ is int and d is not None and d.rank == dtypes.INT: dtypes.fitting(arrays[1], d)
 
 
 class pow_(Elementwise):
-    """`input` to the power `exponent`, both tensors or numbers.
+    """Elementwise `input` to the power `exponent`; either may be a scalar.
 
-    The slope by the base is 0 where the exponent is 0, the slope by the exponent is 0 where the base is 0 and the exponent is not
-    negative. RuntimeError for an integer tensor to a negative integer number.
+    The gradient of the base is 0 where the exponent is 0; the gradient of the exponent is 0 where the base is 0 and the exponent is not
+    negative. Raises RuntimeError for an integer tensor to a negative integer scalar.
     """
     name, operator = "pow", "pow"
 
@@ -259,7 +259,7 @@ def _slope_by_base(xp, g, x, n):
 
 @front("float_power", out=True)
 def _float_power(input, exponent):
-    """`input` to the power `exponent`, computed in float64 (complex128 for complex numbers)."""
+    """Elementwise `input` to the power `exponent`, computed in float64, or complex128 for complex operands."""
     def wide(x):
         if not isinstance(x, Tensor): return x
         return x.to(dtypes.complex128 if x.dtype.is_complex else dtypes.float64)
@@ -268,7 +268,7 @@ def _float_power(input, exponent):
 
 
 def _float_power_(self: Tensor, exponent):
-    """In-place form of `float_power`: the tensor must have the dtype of the result."""
+    """In-place form of `float_power`. Raises RuntimeError unless the tensor already has the dtype of the result."""
     complex_ = any(isinstance(x, complex) or isinstance(x, Tensor) and x.dtype.is_complex for x in (self, exponent))
     wide = dtypes.complex128 if complex_ else dtypes.float64
     if self.dtype is not wide:
@@ -281,21 +281,21 @@ define("float_power_", _float_power_)
 
 
 class sqrt(Elementwise):
-    """Square root of each element; nan for negative ones."""
+    """Square root of each element; nan for negative elements."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.sqrt(input)
     def d_input(xp, g, out): return g / (2 * out)
 
 
 class rsqrt(Elementwise):
-    """1 over the square root of each element."""
+    """Reciprocal of the square root of each element."""
     types, samples = "float", UNARY
     def forward(xp, input): return 1 / xp.sqrt(input)
     def d_input(xp, g, out): return -0.5 * g * (out * out * out)
 
 
 class square(Elementwise):
-    """Each element times itself."""
+    """Square of each element."""
     samples = UNARY
     def forward(xp, input): return input * input
     def d_input(xp, g, input): return g * (2 * input)
@@ -305,14 +305,14 @@ class square(Elementwise):
 
 
 class reciprocal(Elementwise):
-    """1 over each element."""
+    """Reciprocal of each element."""
     types, samples = "float", UNARY
     def forward(xp, input): return 1 / input
     def d_input(xp, g, out): return -g * (out * out)
 
 
 class hypot(Refusing, Elementwise):
-    """Length of the hypotenuse over two legs, without overflow in the squares."""
+    """Elementwise `sqrt(input**2 + other**2)`, without overflow in the squares."""
     tensors = True
     refuses = "bic"
     def forward(xp, input, other): return xp.hypot(input, other)
@@ -338,14 +338,14 @@ class exp2(Elementwise):
 
 
 class expm1(Elementwise):
-    """e to the power of each element, minus 1; exact near 0."""
+    """e to the power of each element, minus 1; accurate near 0."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.expm1(input)
     def d_input(xp, g, out): return g * (out + 1)
 
 
 class log(Elementwise):
-    """Natural logarithm of each element: -inf at 0, nan below."""
+    """Natural logarithm of each element: -inf at 0, nan for negative elements."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.log(input)
     def d_input(xp, g, input): return g / input
@@ -366,7 +366,7 @@ class log10(Elementwise):
 
 
 class log1p(Elementwise):
-    """Natural logarithm of 1 plus each element; exact near 0."""
+    """Natural logarithm of 1 plus each element; accurate near 0."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.log1p(input)
     def d_input(xp, g, input): return g / (input + 1)
@@ -394,7 +394,7 @@ class logaddexp2(Refusing, Elementwise):
 
 
 class lerp(Refusing, Elementwise):
-    """The point between `input` and `end` that `weight` says: 0 is `input`, 1 is `end`."""
+    """Linear interpolation: `input + weight * (end - input)`, with a tensor or a scalar as `weight`."""
     types, refuses, formula = "same", "bi", "input + weight * (end - input)"
 
     @classmethod
@@ -406,7 +406,7 @@ class lerp(Refusing, Elementwise):
     def prepare(cls, arrays):
         kind = dtypes.FROM_NUMPY[arrays[0].dtype]
         if arrays[2].__class__ is complex and kind.rank == dtypes.FLOAT: arrays = [*arrays[:2], dtypes.fitting(arrays[2], kind)]
-        if getattr(arrays[2], "shape", None) == () and arrays[0].dtype == arrays[1].dtype:  # a single weight may have any dtype
+        if getattr(arrays[2], "shape", None) == () and arrays[0].dtype == arrays[1].dtype:  # a 0-d weight may have any dtype
             d = dtypes.result(tuple(arrays)).numpy
             arrays = [devices.namespace(a).astype(a, d) for a in arrays]
         return super().prepare(arrays)
@@ -419,7 +419,7 @@ class lerp(Refusing, Elementwise):
 
 
 class Valued(Elementwise):
-    """`addcmul` and `addcdiv`: in PyTorch's older order `value` comes before the two factors."""
+    """Base of `addcmul` and `addcdiv`, which also accept PyTorch's older order: `value` before the two factors."""
 
     @classmethod
     def bind(cls, args, kwargs):
@@ -450,7 +450,7 @@ class addcmul(Valued):
 
 
 class addcdiv(Refusing, Valued):
-    """`input + value * tensor1 / tensor2`; not for integers."""
+    """`input + value * tensor1 / tensor2`. Raises RuntimeError for integer tensors."""
     tensors = True
     inputs, samples, refuses = ("input", "tensor1", "tensor2"), (((2, 3),) * 3, ((2, 3), (3,), (2, 1))), "bi"
     refusal = RuntimeError, "Integer division with addcdiv is not supported; divide with div() first"

@@ -1,4 +1,4 @@
-"""Ops that reduce dimensions: sums, products, means, spreads, norms, extremes."""
+"""Reductions over dimensions: sums, products, means, variances, norms and extremes."""
 
 import math
 
@@ -20,19 +20,19 @@ DIMS = (
 
 
 def kept(shape, dim):
-    """The shape after reducing `dim`, with the reduced dimensions kept as 1."""
+    """Return the shape after reducing `dim`, with the reduced dimensions kept as size 1."""
     if dim is None or not shape: return (1,) * len(shape)
     dims = {d % len(shape) for d in ((dim,) if isinstance(dim, int) else dim)}
     return tuple(1 if i in dims else n for i, n in enumerate(shape))
 
 
 def count(shape, dim):
-    """How many elements each result is made of."""
+    """Return how many elements are reduced into each result."""
     return math.prod(n for n, k in zip(shape, kept(shape, dim), strict=True) if k == 1)
 
 
 def spread(xp, g, shape, dim):
-    """A result, or its gradient, with the reduced dimensions back as 1: it broadcasts against the input."""
+    """Reshape a result, or its gradient, to broadcast against the input: the reduced dimensions are restored as size 1."""
     return g if dim is None else xp.reshape(g, kept(shape, dim))
 
 
@@ -41,7 +41,7 @@ class Reduction(Along):
 
 
 class Accumulating(Reduction):
-    """Sums and products of integers and bools are int64, unless `dtype` says otherwise."""
+    """Base of sums and products, which are int64 for integers and bools unless `dtype` is given."""
 
     @classmethod
     def bind(cls, args, kwargs):
@@ -56,25 +56,25 @@ class Accumulating(Reduction):
 
 
 def as_told(xp, x, dtype):
-    """The result in a dtype of integers or of half precision that was asked for; the others were cast to before."""
+    """Cast a result to an integer or half-precision `dtype`; for other dtypes the input was cast beforehand."""
     return x if dtype is None else xp.astype(x, dtype)
 
 
 class sum_(Accumulating, Linear):
-    """Sum over the given dimensions, or over all; integers sum to int64, `dtype` casts first."""
+    """Sum over the given dimensions, or over all; integers are summed in int64, and `dtype` casts first."""
     def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.sum(input, dim, keepdim) if dtype is None else as_told(xp, xp.sum(input, dim, keepdim), dtype)
     def d_input(xp, g, shape, dim): return xp.spread_to(spread(xp, g, shape, dim), shape)
 
 
 class mean(Reduction, Refusing, Linear):
-    """Mean over the given dimensions, or over all; nan of nothing. RuntimeError for integers, unless `dtype` casts them first."""
+    """Mean over the given dimensions, or over all; nan for no elements. Raises RuntimeError for integers unless `dtype` is given."""
     refuses, refusal = "bi", (RuntimeError, "could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {}")
     def forward(xp, input, dim=None, keepdim=False, *, dtype=None): return xp.mean(input, axis=dim, keepdims=keepdim)
     def d_input(xp, g, shape, dim): return xp.spread_to(spread(xp, g, shape, dim) / max(count(shape, dim), 1), shape)
 
 
 class prod(Accumulating, Op):
-    """Product over one dimension, or over all; integers multiply to int64, `dtype` casts first. Zeros are differentiated rightly."""
+    """Product over one dimension, or over all; integers multiply to int64, and `dtype` casts first. The gradient is correct at zeros."""
     examples = ((((2, 3),), {}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": -1, "keepdim": True}), (([2.0, 0.0, 3.0],), {}), (([[0.0, 2.0], [0.0, 0.0]],), {"dim": 1}))
 
     @classmethod
@@ -92,15 +92,16 @@ class prod(Accumulating, Op):
 
 
 def no_zeros(x):
-    """Whether no element is 0, so that the product of all others may be found by division.
+    """Return whether no element is 0, so that the product of the others can be computed by division.
 
-    False inside `vmap`, and for a Tensor, whose derivative is recorded: terms of a quotient's derivative cancel only up to rounding.
+    False inside `vmap`, and for a Tensor, the derivative of which is recorded: the terms of a quotient's derivative would cancel only up to
+    rounding.
     """
     return not hasattr(x, "array") and not hasattr(x, "inner") and known((x != 0).all())
 
 
 def product_of_others(xp, x, dim):
-    """For each element the product of all others along `dim`: what stands before it times what stands after it."""
+    """For each element, the product of all others along `dim`: those before it times those after it."""
     if x.ndim == 0: return xp.ones_like(x)
     if dim is None: return xp.reshape(product_of_others(xp, xp.reshape(x, (math.prod(x.shape),)), 0), x.shape)
     if x.shape[dim] == 0: return x
@@ -119,7 +120,7 @@ class Spread(Reduction, Refusing):
 
     @classmethod
     def bind(cls, args, kwargs):
-        """PyTorch's older spellings: `std(x, unbiased)`, `std(x, dim, unbiased, keepdim)`."""
+        """Accept PyTorch's older signatures: `std(x, unbiased)`, `std(x, dim, unbiased, keepdim)`."""
         kwargs = dict(kwargs)
         if len(args) > 1 and isinstance(args[1], bool): args = (args[0], None, *args[1:])
         if len(args) > 2 and isinstance(args[2], bool):
@@ -134,14 +135,14 @@ class Spread(Reduction, Refusing):
 
 
 class var(Spread, Op):
-    """Variance over the given dimensions, or over all: squared distances from the mean, summed and divided by their count minus `correction`."""
+    """Variance over the given dimensions, or over all: the sum of squared deviations, divided by their count minus `correction`."""
     examples = (*DIMS[:5], (((2, 3),), {"correction": 0}), (((4,),), {"correction": 2}))
     def forward(xp, input, dim=None, *, correction=1, keepdim=False): return xp.var(input, dim, correction, keepdim)
     def d_input(xp, g, input, dim, correction): return spread(xp, g, input.shape, dim) * _var_slope(xp, input, dim, correction)
 
 
 class std(Spread, Op):
-    """Standard deviation over the given dimensions, or over all: the square root of `var`. Its slope is 0 where it is 0."""
+    """Standard deviation over the given dimensions, or over all: the square root of `var`. The gradient is 0 where it is 0."""
     examples = (*DIMS[:5], (((2, 3),), {"correction": 0}), (((4,),), {"correction": 2}))
     def forward(xp, input, dim=None, *, correction=1, keepdim=False): return xp.std(input, dim, correction, keepdim)
     def d_input(xp, g, input, out, dim, correction):
@@ -173,7 +174,7 @@ def std_mean(input, *args, **kwargs):
 
 
 class without_nans(Elementwise):
-    """The elements, with nan replaced by 0; the gradient there is multiplied by 0."""
+    """Elements with nan replaced by 0; the gradient at a nan is multiplied by 0."""
     home, exempt, samples = "", RULES_ONLY, UNARY
     def forward(xp, input): return xp.where(xp.isnan(input), 0, input)
     def d_input(xp, g, input): return g * (input == input)
@@ -182,14 +183,14 @@ class without_nans(Elementwise):
 
 @composite(method=True)
 def nansum(input, dim=None, keepdim=False, *, dtype=None):
-    """Sum of the elements that are not nan."""
+    """Sum of the elements that are not nan, over the given dimensions or over all."""
     if input.dtype.is_complex: raise RuntimeError("nansum does not support complex inputs")
     return sum_(without_nans(input), dim, keepdim, dtype=dtype)
 
 
 @composite(method=True)
 def nanmean(input, dim=None, keepdim=False, *, dtype=None):
-    """Mean of the elements that are not nan."""
+    """Mean of the elements that are not nan, over the given dimensions or over all."""
     if input.dtype.rank < 2: raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype.name}")
     if dtype is not None and dtype.rank < 2: raise RuntimeError(f"nanmean(): could not infer output dtype. Optional dtype must be either a floating point or complex dtype. Got: {dtype.name}")
     numbers = ~isnan(input)
@@ -207,11 +208,12 @@ class logsumexp(Reduction, Op):
 
 
 class vector_norm(Along, Refusing, Op):
-    """(sum |x|^ord)^(1/ord) over the given dimensions, or over all; the largest or smallest |x| for inf and -inf, the count of non-zeros for 0.
+    """Vector norm `sum(|x|**ord)**(1/ord)` over the given dimensions, or over all.
 
-    The slope is 0 where the norm is 0; the largest elements share theirs equally; a count has no gradient.
+    It is the largest |x| for inf, the smallest for -inf and the number of non-zeros for 0. The gradient is 0 where the norm is 0, is shared
+    equally by tied extremes, and does not exist for the number of non-zeros.
     """
-    pull = classmethod(pull)  # the general one: the rule may give none
+    pull = classmethod(pull)  # the general form: the rule may return None
     home, method, types, inputs, formula, domain = "linalg", False, "promote", ("input",), "sum(abs(input) ** ord) ** (1 / ord)", (0.5, 2.0)
     examples = (*((((2, 3),), {"ord": p, "dim": d}) for p, d in ((2, None), (1, 0), (3, (0, 1)), (0.5, -1), (1.5, 1), (-1, 1), (0, 0))),
                 (((2, 3),), {"ord": math.inf, "dim": 1, "keepdim": True}), (((2, 3),), {"ord": -math.inf}), (([-1.0, 2.0, -3.0],), {"ord": 2.5}))  # fmt: skip
@@ -231,7 +233,7 @@ class vector_norm(Along, Refusing, Op):
 
 
 def norm_dtype(name, x, dtype):
-    """`dtype` in which a norm of `x` is taken; RuntimeError where the cast would lose a part of the number or its digits."""
+    """Return the `dtype` to take a norm of `x` in. Raises RuntimeError for integers and for a change between real and complex or a narrowing."""
     if dtype is None or not hasattr(x, "array"): return dtype
     if x.dtype.rank < FLOAT: raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
     d, kind = as_dtype(dtype), "complex" if x.dtype.is_complex else "real"
@@ -242,7 +244,7 @@ def norm_dtype(name, x, dtype):
 
 
 def norm_slope(xp, g, x, norm, p, dim):
-    """g x |x|^(p-2) / norm^(p-1), multiplied in PyTorch's order, so that it and its derivative are nan or infinite where PyTorch's are."""
+    """g x |x|^(p-2) / norm^(p-1), multiplied in PyTorch's order so that it and its derivative are nan or infinite where PyTorch's are."""
     if p == 1: return g * xp.conj(xp.sgn(x))
     if math.isinf(p): return xp.conj(xp.sgn(x)) * (g * shared(xp, xp.abs(x), norm, dim, True))
     if p == 2: return g * xp.where(norm == 0, 0, xp.conj(x) / norm)
@@ -254,7 +256,7 @@ def norm_slope(xp, g, x, norm, p, dim):
 
 @composite(method=True)
 def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
-    """Vector norm over the given dimensions, or over all; "fro" is p = 2, "nuc" the sum of a matrix's singular values."""
+    """Vector norm over the given dimensions, or over all; "fro" is the 2-norm, "nuc" the sum of a matrix's singular values."""
     if p == "nuc":
         return functions["linalg.matrix_norm"](input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if isinstance(p, str) and p != "fro": raise RuntimeError(f"norm: Order {p} is none of the norms: 'fro', 'nuc' or a number")
@@ -265,13 +267,16 @@ def norm(input, p="fro", dim=None, keepdim=False, *, dtype=None):
 
 
 def shared(xp, x, extreme, dim, nans=False):
-    """1 / n at each of the n elements equal to the extreme along `dim`, else 0. If the extreme is nan, all shares are nan or, with `nans`, the nans share."""
+    """1 / n at each of the n elements equal to the extreme along `dim`, else 0.
+
+    If the extreme is nan, all shares are nan or, with `nans`, the nans share equally.
+    """
     ties = xp.astype((x == extreme) | (xp.isnan(x) & xp.isnan(extreme)) if nans else x == extreme, x.dtype)
     return ties / xp.sum(ties, axis=dim, keepdims=True)
 
 
 class amax(Reduction, Refusing, Op):
-    """Largest element over the given dimensions, or over all; equal ones share the gradient, which is nan where the largest is."""
+    """Largest element over the given dimensions, or over all; ties share the gradient equally. It is nan where the largest element is."""
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim)
     def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
@@ -279,7 +284,7 @@ class amax(Reduction, Refusing, Op):
 
 
 class amin(Reduction, Refusing, Op):
-    """Smallest element over the given dimensions, or over all; equal ones share the gradient, which is nan where the smallest is."""
+    """Smallest element over the given dimensions, or over all; ties share the gradient equally. It is nan where the smallest element is."""
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim)
     def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
@@ -287,7 +292,7 @@ class amin(Reduction, Refusing, Op):
 
 
 class OfAll(Refusing):
-    """Reductions that pick one of all elements. If that is nan, the nans share the gradient, and the tangent is nan."""
+    """Base of reductions that pick one of all elements. If it is nan, the nans share the gradient, and the tangent is nan."""
     home, types, inputs, exempt = "", "promote", ("input",), RULES_ONLY
     def d_input(xp, g, input, out):
         ties = (input == out) | xp.isnan(input) & xp.isnan(out)
@@ -296,13 +301,13 @@ class OfAll(Refusing):
 
 
 class max_of_all(OfAll, Op):
-    """The largest of all elements; equal ones share the gradient, and so do nans."""
+    """Largest of all elements; ties share the gradient equally, and so do nans."""
     refuses, casts = "c", True
     def forward(xp, input): return xp.max(input)
 
 
 class min_of_all(OfAll, Op):
-    """The smallest of all elements; equal ones share the gradient, and so do nans."""
+    """Smallest of all elements; ties share the gradient equally, and so do nans."""
     refuses, casts = "c", True
     def forward(xp, input): return xp.min(input)
 
@@ -311,13 +316,13 @@ PLACES = ((((2, 3),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim
 
 
 class Pairs(Along, Refusing):
-    """The chosen element along one dimension, and its index; the gradient goes to that one element."""
+    """Base of ops that return the chosen element along one dimension and its index; the gradient goes to that element alone."""
 
     types, inputs, outputs, differentiable, refuses, home = "promote", ("input",), ("values", "indices"), ("values",), "c", ""
 
 
 class max_(Pairs, Op):
-    """Largest element along `dim` and the index of the first such."""
+    """Largest element along `dim` and the index of its first occurrence."""
     name, examples, dims_first = "max", PLACES[:3], True
     refusal = RuntimeError, "does not support complex input"
     def forward(xp, input, dim, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim), xp.argmax(input, dim, keepdim)
@@ -325,7 +330,7 @@ class max_(Pairs, Op):
 
 
 class min_(Pairs, Op):
-    """Smallest element along `dim` and the index of the first such."""
+    """Smallest element along `dim` and the index of its first occurrence."""
     name, examples, dims_first = "min", PLACES[:3], True
     refusal = RuntimeError, "does not support complex input"
     def forward(xp, input, dim, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim), xp.argmin(input, dim, keepdim)
@@ -333,7 +338,7 @@ class min_(Pairs, Op):
 
 
 def at_places(xp, g, indices, shape, dim):
-    """The gradient at the chosen places along `dim`, zeros elsewhere."""
+    """Put the gradient at the chosen indices along `dim`, with zeros elsewhere."""
     return xp.add_along_axis(spread(xp, g, shape, dim), xp.reshape(indices, kept(shape, dim)), shape[dim] if shape else 1, dim)
 
 
@@ -355,19 +360,19 @@ aminmax_result = result_type("aminmax", ("min", "max"))
 
 @composite(method=True)
 def aminmax(input, *, dim=None, keepdim=False):
-    """Smallest and largest element along `dim`, or of all; equal ones share the gradient."""
+    """Smallest and largest element along `dim`, or of all; ties share the gradient equally."""
     return aminmax_result(amin(input, dim, keepdim), amax(input, dim, keepdim))
 
 
 class argmax(Along, Refusing, Op):
-    """Index of the first largest element along `dim`, or among all in their order in memory."""
+    """Index of the first largest element along `dim`, or in the flattened tensor."""
     types, inputs, refuses, refusal = "promote", ("input",), "bc", (RuntimeError, "does not support {} input")
     examples = ((((2, 3),), {}), *PLACES, (((2, 3),), {"keepdim": True}))
     def forward(xp, input, dim=None, keepdim=False): return xp.argmax(input, dim, keepdim)
 
 
 class argmin(Along, Refusing, Op):
-    """Index of the first smallest element along `dim`, or among all in their order in memory."""
+    """Index of the first smallest element along `dim`, or in the flattened tensor."""
     types, inputs, refuses, refusal = "promote", ("input",), "bc", (RuntimeError, "does not support {} input")
     examples = ((((2, 3),), {}), *PLACES, (((2, 3),), {"keepdim": True}))
     def forward(xp, input, dim=None, keepdim=False): return xp.argmin(input, dim, keepdim)
@@ -379,18 +384,18 @@ TRUTHS = (([True, False],), {}), (([[1.0, 0.0], [2.0, 3.0]],), {"dim": 1}), (([[
 
 
 class all_(Reduction, Op):
-    """Whether all elements over the given dimensions are not 0: bool, or uint8 for uint8. Over `()`, each element by itself."""
+    """Whether all elements over the given dimensions are non-zero: bool, or uint8 for uint8. `dim=()` tests each element by itself."""
     name, of_no_dims, examples = "all", (), TRUTHS
     def forward(xp, input, dim=None, keepdim=False): return xp.all(input, dim, keepdim)
 
 
 class any_(Reduction, Op):
-    """Whether any element over the given dimensions is not 0: bool, or uint8 for uint8. Over `()`, each element by itself."""
+    """Whether any element over the given dimensions is non-zero: bool, or uint8 for uint8. `dim=()` tests each element by itself."""
     name, of_no_dims, examples = "any", (), TRUTHS
     def forward(xp, input, dim=None, keepdim=False): return xp.any(input, dim, keepdim)
 
 
 class count_nonzero(Along, Op):
-    """How many elements over the given dimensions, or of all, are not 0."""
+    """Number of non-zero elements over the given dimensions, or of all."""
     types, inputs, examples = "promote", ("input",), ((([[1.0, 0.0], [2.0, 3.0]],), {}), (([[1.0, 0.0], [0.0, 0.0]],), {"dim": 1}), (([True, False],), {"dim": 0}))
     def forward(xp, input, dim=None): return xp.count_nonzero(input, dim)

@@ -1,4 +1,4 @@
-"""Choosing between elements: where, clamp, maximum and minimum, and what is defined piece by piece."""
+"""Choosing between elements: where, clamp, maximum, minimum and piecewise functions."""
 
 import numpy
 
@@ -13,7 +13,7 @@ THREE = (((2, 3),) * 3, ((2, 3), (3,), (2, 1)))
 
 
 class where(Elementwise):
-    """`input` where `condition`, else `other`. The condition is a bool tensor; the dtypes of the two others are promoted."""
+    """`input` where the bool tensor `condition` is True, else `other`; the dtypes of the two are promoted."""
     method, inplace, checks = False, False, True
     samples = (([[True, False, True], [False, True, True]], (2, 3), (2, 3)), ([True, False, True], (3,), (2, 1)))
     def forward(xp, condition, input, other): return xp.where(condition, input, other)
@@ -30,7 +30,7 @@ class where(Elementwise):
         xp = devices.common([condition, *values], cls.name)
         wrong = next((x for x in values if not hasattr(x, "dtype") and not isinstance(x, (bool, int, float, complex))), None)
         if wrong is not None: raise Refused(f"expected tensors or numbers to choose from, got {type(wrong).__name__}", TypeError)
-        if not any(hasattr(x, "dtype") for x in values):  # two numbers: nothing else says what they are
+        if not any(hasattr(x, "dtype") for x in values):  # for two scalars, nothing else determines the dtype
             values = [result(tuple(values)).numpy.type(x) for x in values]
         return [condition, *super().prepare(values)[0]], xp
 
@@ -49,14 +49,15 @@ _where.__doc__ = f"{where.__doc__} With the condition alone: the indices where i
 
 @front("where", function=False)
 def _where_method(self, condition, other):
-    """The tensor where `condition`, else `other`."""
+    """The tensor where `condition` is True, else `other`."""
     return where.call(condition, self, other)
 
 
 class clamp(Refusing, Elementwise):
-    """Each element, but at least `min` and at most `max` (numbers, tensors or None); `max` where they cross. A nan stays.
+    """Each element, but at least `min` and at most `max` (scalars, tensors or None); `max` where they cross. nan is kept.
 
-    The gradient at a tie is the element's. So is the tangent, unless one tensor alone bounds it; a nan's is 0 between numbers.
+    At a tie the gradient goes to the element. So does the tangent, unless the only bound is a tensor. The tangent at a nan is 0 with scalar
+    bounds.
     """
     aliases, refuses, inputs, formula = ("clip",), "c", ("input", "min", "max"), "min(max(input, low), high)"
     samples, domain = THREE, (-1.5, 1.5)
@@ -78,7 +79,7 @@ def _inside(x, low, high):
 
 
 class clamp_min(Refusing, Elementwise):
-    """Each element, but at least `min`, a number or a tensor; the slope at a tie goes to the element."""
+    """Each element, but at least `min`, a scalar or a tensor; at a tie the gradient goes to the element."""
     refuses = "c"
 
     @classmethod
@@ -94,7 +95,7 @@ class clamp_min(Refusing, Elementwise):
 
 
 class clamp_max(Refusing, Elementwise):
-    """Each element, but at most `max`, a number or a tensor; the slope at a tie goes to the element."""
+    """Each element, but at most `max`, a scalar or a tensor; at a tie the gradient goes to the element."""
     refuses = "c"
 
     @classmethod
@@ -110,7 +111,7 @@ class clamp_max(Refusing, Elementwise):
 
 
 class maximum(Refusing, Elementwise):
-    """The larger of two elements; nan where either is nan. At a tie each gets half of the gradient."""
+    """Larger of two elements; nan if either is nan. At a tie each gets half of the gradient."""
     tensors = True
     refuses, refusal = "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, other): return xp.maximum(input, other)
@@ -121,7 +122,7 @@ class maximum(Refusing, Elementwise):
 
 
 class minimum(Refusing, Elementwise):
-    """The smaller of two elements; nan where either is nan. At a tie each gets half of the gradient."""
+    """Smaller of two elements; nan if either is nan. At a tie each gets half of the gradient."""
     tensors = True
     refuses, refusal = "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, other): return xp.minimum(input, other)
@@ -132,7 +133,7 @@ class minimum(Refusing, Elementwise):
 
 
 class fmax(Refusing, Elementwise):
-    """The larger of two elements, the other one where one is nan. At a tie `input` gets the gradient."""
+    """Larger of two elements, or the other one if one is nan. At a tie `input` gets the gradient."""
     tensors = True
     refuses, refusal = "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, other): return xp.fmax(input, other)
@@ -143,7 +144,7 @@ class fmax(Refusing, Elementwise):
 
 
 class fmin(Refusing, Elementwise):
-    """The smaller of two elements, the other one where one is nan. At a tie `input` gets the gradient."""
+    """Smaller of two elements, or the other one if one is nan. At a tie `input` gets the gradient."""
     tensors = True
     refuses, refusal = "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, other): return xp.fmin(input, other)
@@ -152,7 +153,7 @@ class fmin(Refusing, Elementwise):
 
 
 class copysign(Refusing, Elementwise):
-    """The size of `input` with the sign of `other`; the slope at 0 is 0."""
+    """Magnitude of `input` with the sign of `other`; the gradient at 0 is 0."""
     types, refuses = "float", "c"
     def forward(xp, input, other): return xp.copysign(input, other)
     def d_input(xp, g, input, out): return g * xp.where(input == 0, 0, out / input)
@@ -160,15 +161,15 @@ class copysign(Refusing, Elementwise):
 
 
 class heaviside(Refusing, Elementwise):
-    """0 where `input` is negative, 1 where it is positive, `values` where it is 0. No gradient."""
+    """0 where `input` is negative, 1 where it is positive, `values` where it is 0. Not differentiable."""
     tensors = True
     types, refuses, refusal = "same", "c", (RuntimeError, "not implemented for {}")
     def forward(xp, input, values): return xp.where(input == 0, values, xp.astype(input > 0, values.dtype))
 
 
 class nan_to_num(Elementwise):
-    """Each element, with numbers in place of nan and the infinities: by default 0 and the dtype's largest numbers."""
-    samples, inputs, exact = UNARY, ("input",), True  # the largest numbers are those of the input's own dtype
+    """Replace nan and the infinities by finite values: by default 0 and the largest and lowest values of the dtype."""
+    samples, inputs, exact = UNARY, ("input",), True  # the limits are those of the input's own dtype
     def forward(xp, input, nan=None, posinf=None, neginf=None): return xp.nan_to_num(input, nan=nan or 0.0, posinf=posinf, neginf=neginf)
     def d_input(xp, g, input): return g * xp.isfinite(input)
 

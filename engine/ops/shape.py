@@ -1,4 +1,4 @@
-"""Ops that rearrange elements: views of the same memory, and copies with the elements in other places. Joins and repeats are in `join`, pieces in `split`."""
+"""Ops that rearrange elements: views that share storage, and reordered copies. Joins and repeats are in `join`, pieces in `split`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .front import outward
 
 
 class View(Linear):
-    """The result is the input's own memory under another shape, whenever NumPy can express it."""
+    """Base of ops that return the input's memory under another shape whenever NumPy can express it."""
     view, inputs = True, ("input",)
 
 
 class reshape(View):
-    """The same elements under another shape; one size may be -1. A view where the strides allow it, else a copy."""
+    """Reshape to the given sizes, one of which may be -1: a view if the strides allow it, else a copy."""
     varargs = True
     examples = ((((2, 3),), {"shape": (3, 2)}), (((2, 3, 4),), {"shape": (4, -1)}), (((),), {"shape": (1, 1)}))
     def forward(xp, input, shape):
@@ -40,7 +40,7 @@ class reshape(View):
 
 
 class view(reshape):
-    """The same memory under another shape; one size may be -1. RuntimeError when the strides do not allow it."""
+    """View of the same memory with another shape; one size may be -1. Raises RuntimeError if the strides do not allow it."""
     home, inputs = "", ("input",)
     exempt = {"noncontiguous": "It is there to refuse strides that reshape would copy; tests/engine/test_inplace.py has the refusal."}
     def forward(xp, input, shape): return xp.view(input, shape)
@@ -48,7 +48,7 @@ class view(reshape):
 
 
 class view_as_dtype(View):
-    """The same bytes read as another element type; the last dimension grows or shrinks with the size of an element."""
+    """View of the same bytes as another dtype; the last dimension grows or shrinks with the element size."""
     home = ""
     examples = ((([1, 2, 3, 4],), {"dtype": dtypes.float64}), (([1, 2, 3, 4],), {"dtype": dtypes.int32}))
     exempt = {"noncontiguous": "It is there to refuse strides under which bytes cannot be read in another width."}
@@ -56,7 +56,7 @@ class view_as_dtype(View):
 
 
 class squeeze(View):
-    """Without dimensions of size 1: all of them, or those of `dim` that have size 1."""
+    """Remove dimensions of size 1: all of them, or those of `dim` that have size 1."""
     examples = ((((2, 1, 3, 1),), {}), (((2, 1, 3, 1),), {"dim": 1}), (((2, 1, 3, 1),), {"dim": (1, -1)}), (((2, 3),), {"dim": 0}))
     @classmethod
     def bind(cls, args, kwargs): return super().bind((args[0], args[1:]) if len(args) > 2 else args, kwargs)  # x.squeeze(0, 2)
@@ -65,21 +65,21 @@ class squeeze(View):
 
 
 class unsqueeze(View):
-    """With a new dimension of size 1 at `dim`."""
+    """Insert a dimension of size 1 at `dim`."""
     examples = ((((2, 3),), {"dim": 1}), (((2, 3),), {"dim": -1}), (((),), {"dim": 0}))
     def forward(xp, input, dim): return xp.expand_dims(input, index(dim))
     def d_input(xp, g, shape): return xp.reshape(g, shape)
 
 
 class transpose(View):
-    """With two dimensions exchanged."""
+    """Swap two dimensions."""
     aliases, examples = ("swapaxes", "swapdims"), ((((2, 3, 4),), {"dim0": 0, "dim1": -1}), (((2, 3),), {"dim0": 1, "dim1": 0}))
     def forward(xp, input, dim0, dim1): return xp.swapaxes(input, dim0, dim1)
     def d_input(xp, g, dim0, dim1): return xp.swapaxes(g, dim0, dim1)
 
 
 class permute(View):
-    """With the dimensions in another order."""
+    """Reorder the dimensions."""
     varargs, examples = True, ((((2, 3, 4),), {"dims": (2, 0, 1)}), (((2, 3),), {"dims": (-1, 0)}))
     def forward(xp, input, dims): return xp.transpose(input, dims)
     def d_input(xp, g, dims): return xp.transpose(g, inverse(dims))
@@ -93,7 +93,7 @@ class permute(View):
 
 
 class movedim(View):
-    """With some dimensions moved to other places, the rest in their order."""
+    """Move dimensions to other positions; the rest keep their order."""
     aliases, examples = ("moveaxis",), ((((2, 3, 4),), {"source": 0, "destination": -1}), (((2, 3, 4),), {"source": (0, 1), "destination": (2, 0)}))
     def forward(xp, input, source, destination):
         if hasattr(source, "__index__") != hasattr(destination, "__index__"):
@@ -105,10 +105,10 @@ class movedim(View):
 
 
 class expand(View):
-    """Dimensions of size 1, and new leading ones, repeated without copying; -1 keeps a size."""
+    """Repeat dimensions of size 1, and new leading ones, without copying; -1 keeps a size."""
     @classmethod
     def bind(cls, args, kwargs):
-        return super().bind(args, {k: v for k, v in kwargs.items() if k != "implicit"})  # a mark of PyTorch's own, of no effect
+        return super().bind(args, {k: v for k, v in kwargs.items() if k != "implicit"})  # an internal flag of PyTorch's, without effect
 
     home, varargs, examples = "Tensor", True, ((((2, 1, 3),), {"size": (2, 4, 3)}), (((3,),), {"size": (2, -1)}), (((),), {"size": (2,)}))
     def forward(xp, input, size): return xp.broadcast_to(input, expanded(input.shape, size))
@@ -116,14 +116,14 @@ class expand(View):
 
 
 class broadcast_to(View):
-    """The same elements repeated to a larger shape without copying."""
+    """Broadcast to a larger shape without copying."""
     examples = ((((2, 1, 3),), {"size": (5, 2, 4, 3)}), (((),), {"size": (2,)}))
     def forward(xp, input, size): return xp.broadcast_to(input, expanded(input.shape, size))
     def d_input(xp, g): return g
 
 
 class diagonal(View):
-    """The diagonal of the matrices in two dimensions, as the last dimension."""
+    """Diagonals of the matrices in two dimensions, as the last dimension."""
     examples = ((((3, 3),), {}), (((2, 4),), {"offset": 1}), (((2, 3, 4),), {"offset": -1, "dim1": -1, "dim2": 1}))
     def forward(xp, input, offset=0, dim1=0, dim2=1): return xp.diagonal(input, offset, dim1, dim2)
     def d_input(xp, g, shape, offset, dim1, dim2): return xp.put_diagonal(g, shape, offset, dim1, dim2)
@@ -138,7 +138,7 @@ class diagonal(View):
 
 
 class put_diagonal(Linear):
-    """Zeros of a shape with the input on a diagonal."""
+    """Zeros of the given shape with the input on a diagonal."""
     exempt = RULES_ONLY
     home, inputs, exact = "", ("input",), True
     examples = ((((2,),), {"shape": (3, 3), "offset": 1}), (((4, 2),), {"shape": (2, 4, 3), "dim1": 0, "dim2": 2}))
@@ -154,7 +154,7 @@ class unfold(View):
 
 
 class put_windows(Linear):
-    """Zeros of a shape with windows added where `unfold` reads them."""
+    """Zeros of the given shape with the windows added where `unfold` reads them."""
     exempt = RULES_ONLY
     home, inputs, exact = "", ("input",), True
     examples = ((((3, 3),), {"shape": (7,), "dimension": 0, "size": 3, "step": 2}), (((2, 5, 2),), {"shape": (2, 6), "dimension": 1, "size": 2, "step": 1}))
@@ -166,14 +166,14 @@ class put_windows(Linear):
 
 
 class clone(Linear):
-    """A copy with memory of its own; the gradient passes through."""
+    """Copy with its own memory; the gradient passes through."""
     inputs, exact = ("input",), True
     def forward(xp, input, *, memory_format=None): return xp.copy(input) if memory_format is None else xp.laid_out(input, memory_format)
     def d_input(xp, g): return g
 
 
 class flip(Linear):
-    """The elements in reverse order along some dimensions; a copy."""
+    """Copy with the elements reversed along the given dimensions."""
     inputs, varargs, exact = ("input",), True, True
     examples = ((((2, 3),), {"dims": (0,)}), (((2, 3),), {"dims": (0, -1)}))
     def forward(xp, input, dims): return xp.flip(input, dims)
@@ -186,7 +186,7 @@ class flip(Linear):
 
 
 class roll(Linear):
-    """The elements shifted along some dimensions, those pushed out coming in at the other end; without `dims` through the flattened tensor."""
+    """Shift the elements cyclically along the given dimensions, or along the flattened tensor without `dims`."""
     inputs, exact, row_major = ("input",), True, True
     examples = ((((2, 3),), {"shifts": 1}), (((2, 3),), {"shifts": (1, -2), "dims": (0, 1)}))
     def forward(xp, input, shifts, dims=None): return xp.roll(input, *aligned(shifts, dims))
@@ -194,7 +194,7 @@ class roll(Linear):
 
 
 class tril(Linear):
-    """The lower triangle of the matrices in the last two dimensions, zeros elsewhere."""
+    """Lower triangle of the matrices in the last two dimensions, zeros elsewhere."""
     inputs, inplace, exact, row_major = ("input",), True, True, True
     examples = ((((3, 3),), {}), (((2, 4),), {"diagonal": 1}), (((2, 3, 4),), {"diagonal": -1}))
     def forward(xp, input, diagonal=0): return xp.tril(*matrices(input, "tril", diagonal))
@@ -202,7 +202,7 @@ class tril(Linear):
 
 
 class triu(Linear):
-    """The upper triangle of the matrices in the last two dimensions, zeros elsewhere."""
+    """Upper triangle of the matrices in the last two dimensions, zeros elsewhere."""
     inputs, inplace, exact, row_major = ("input",), True, True, True
     examples = ((((3, 3),), {}), (((2, 4),), {"diagonal": 1}), (((2, 3, 4),), {"diagonal": -1}))
     def forward(xp, input, diagonal=0): return xp.triu(*matrices(input, "triu", diagonal))
@@ -213,7 +213,7 @@ class triu(Linear):
 
 
 class write_view(Op):
-    """The base of a view after the view was written: `input` with the place that `path` leads to replaced by `other`."""
+    """The base of a view after a write to the view: `input` with the part that `path` selects replaced by `other`."""
     exempt = RULES_ONLY
     home, exact = "", True
     examples = ((((3, 4), (2, 6)), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4), (3,)), {"path": ((diagonal, {}),)}))
@@ -223,7 +223,7 @@ class write_view(Op):
 
 
 class read_view(Linear):
-    """What is seen of the input at the end of a path of views."""
+    """The part of the input that a path of views selects."""
     exempt = RULES_ONLY
     home, inputs, exact = "", ("input",), True
     examples = ((((3, 4),), {"path": ((permute, {"dims": (1, 0)}), (reshape, {"shape": (2, 6)}))}), (((3, 4),), {"path": ((diagonal, {}),)}))
@@ -239,7 +239,7 @@ class read_view(Linear):
 
 
 def wrap_dim(dim: int, ndim: int) -> int:
-    """A dimension counted from the front; IndexError when there is no such dimension."""
+    """Return a dimension counted from the front. Raises IndexError if it is out of range."""
     n = max(ndim, 1)
     if not -n <= dim < n:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-n}, {n - 1}], but got {dim})")
@@ -257,7 +257,7 @@ def without_ones(shape: tuple, dim: Any) -> tuple:
 
 
 def expanded(shape: tuple, size: tuple) -> tuple:
-    """The shape that `expand(size)` gives; RuntimeError where a size that is not 1 would change."""
+    """Return the shape that `expand(size)` gives. Raises RuntimeError if a size other than 1 would change."""
     size = (size,) if isinstance(size, int) else tuple(size)
     wrong = next((n for n in size if not hasattr(n, "__index__")), None)
     if wrong is not None:
@@ -275,7 +275,7 @@ def expanded(shape: tuple, size: tuple) -> tuple:
 
 
 def inverse(dims: tuple) -> tuple:
-    """The permutation that undoes `dims`."""
+    """Return the permutation that undoes `dims`."""
     n = len(dims)
     places = [0] * n
     for i, d in enumerate(dims):
@@ -284,7 +284,7 @@ def inverse(dims: tuple) -> tuple:
 
 
 def matrices(x: Any, name: str, diagonal: Any) -> tuple:
-    """The array, unless it has fewer than two dimensions, and the number of a diagonal."""
+    """Return the array and the diagonal as an int. Raises RuntimeError for an array of fewer than two dimensions."""
     number = index(diagonal)
     if x.ndim < 2:
         raise Refused(f"{name}: input tensor must have at least 2 dimensions")
@@ -292,7 +292,7 @@ def matrices(x: Any, name: str, diagonal: Any) -> tuple:
 
 
 def aligned(shifts: Any, dims: Any) -> tuple:
-    """The two as they are, unless there is not one dimension for each shift."""
+    """Return the shifts and dimensions. Raises RuntimeError unless there is one dimension for each shift."""
     if shifts is None:
         raise Refused("argument 'shifts' must be tuple of ints, not NoneType", TypeError)
     n, m = (1 if isinstance(v, int) else len(v) for v in (shifts, () if dims is None else dims))
@@ -315,7 +315,7 @@ def _sizes(size: tuple) -> tuple:
 
 
 def in_sequence(op: Any, name: str) -> None:
-    """The function takes as one sequence what the method takes as loose numbers too."""
+    """Publish the function form of `op`, which takes the sizes as one sequence; only the method also takes them as separate ints."""
 
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
         if args and (len(args) > 1 or hasattr(args[0], "__index__")):
@@ -333,7 +333,7 @@ for _op, _name in ((reshape, "shape"), (permute, "dims"), (flip, "dims")):
 
 @composite(home="Tensor", method=True)
 def view_(self: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Tensor:
-    """The same memory under another shape, or read as another dtype. RuntimeError when the strides do not allow the shape."""
+    """View of the same memory with another shape or dtype. Raises RuntimeError if the strides do not allow the shape."""
     shape = shape if size is None else (size,)
     sizes = shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape
     if sizes and sizes[0].__class__ is int and (low := min(sizes)) < -1:
@@ -345,7 +345,7 @@ def view_(self: Tensor, *shape: Any, dtype: Any = None, size: Any = None) -> Ten
 
 @composite(home="Tensor", method=True)
 def view_as(self: Tensor, other: Tensor) -> Tensor:
-    """The same memory under the shape of another tensor."""
+    """View of the same memory with the shape of another tensor."""
     if not isinstance(other, Tensor):
         raise TypeError(f"view_as(): argument 'other' (position 1) must be Tensor, not {type(other).__name__}")
     return view(self, tuple(other.shape))
@@ -353,19 +353,19 @@ def view_as(self: Tensor, other: Tensor) -> Tensor:
 
 @composite(home="Tensor", method=True)
 def reshape_as(self: Tensor, other: Tensor) -> Tensor:
-    """The same elements under the shape of another tensor."""
+    """Reshape to the shape of another tensor."""
     return reshape(self, tuple(other.shape))
 
 
 @composite(home="Tensor", method=True)
 def expand_as(self: Tensor, other: Tensor) -> Tensor:
-    """Expanded to the shape of another tensor."""
+    """Expand to the shape of another tensor."""
     return expand(self, tuple(other.shape))
 
 
 @composite(method=True)
 def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """The dimensions from `start_dim` to `end_dim` joined into one; a 0-d tensor becomes 1-d."""
+    """Join the dimensions from `start_dim` to `end_dim` into one; a 0-d tensor becomes 1-d."""
     shape = input.array.shape
     start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if start > end:
@@ -377,7 +377,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @composite(method=True)
 def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
-    """One dimension split into several, whose sizes multiply to it; one may be -1."""
+    """Split one dimension into the given sizes, the product of which is its size; one may be -1."""
     if not isinstance(sizes, (tuple, list)):
         raise TypeError(f"unflatten(): argument 'sizes' must be tuple of ints, not {type(sizes).__name__}")
     if not sizes:
@@ -396,13 +396,13 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 
 @composite(method=True)
 def ravel(input: Tensor) -> Tensor:
-    """All elements in one dimension; a view where the strides allow it."""
+    """Flatten to one dimension; a view if the strides allow it."""
     return reshape(input, (-1,) if input.numel() else (0,))
 
 
 @composite(home="Tensor", method=True)
 def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -> Tensor:
-    """The tensor with its elements in row-major order in memory, or in that of another format: itself when they are, else a copy."""
+    """Return the tensor in row-major order or another memory format: itself if it already is, else a copy."""
     if memory_format is preserve_format:
         if self.is_contiguous():
             return self
@@ -412,7 +412,7 @@ def contiguous(self: Tensor, memory_format: memory_format = contiguous_format) -
 
 @composite(method=True)
 def t(input: Tensor) -> Tensor:
-    """The transpose of a matrix; a vector stays as it is. RuntimeError for more than two dimensions."""
+    """Transpose of a matrix; tensors of fewer dimensions are unchanged. Raises RuntimeError for more than two dimensions."""
     if input.ndim > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {input.ndim}D")
     return permute(input, tuple(range(input.ndim))[::-1])
@@ -420,7 +420,7 @@ def t(input: Tensor) -> Tensor:
 
 @composite(method=True)
 def adjoint(input: Tensor) -> Tensor:
-    """The conjugate transpose of the matrices in the last two dimensions."""
+    """Conjugate transpose of the matrices in the last two dimensions."""
     if input.ndim == 1:
         raise RuntimeError("tensor.adjoint() is only supported on matrices or batches of matrices. Got 1-D tensor.")
     swapped = transpose(input, -2, -1) if input.ndim else input
@@ -447,7 +447,7 @@ define("mH", property(lambda x: adjoint(x) if x.ndim != 1 else _matrices(x, "mH"
 
 @composite
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors expanded to the shape that they broadcast to."""
+    """Expand the tensors to their broadcast shape."""
     for i, t in enumerate(tensors):
         if not isinstance(t, Tensor):
             raise TypeError(f"broadcast_tensors(): expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
@@ -457,7 +457,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @composite
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that tensors of these shapes broadcast to; RuntimeError when they do not."""
+    """Return the shape that the given shapes broadcast to. Raises RuntimeError if they are incompatible."""
     out: list[int] = []
     for shape in shapes:
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -473,7 +473,7 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 @composite(home="Tensor", method=True)
 def sum_to_size(self: Tensor, *size: Any) -> Tensor:
-    """Summed over the dimensions along which a tensor of this size would be broadcast to this one's shape."""
+    """Sum over the dimensions along which a tensor of this size broadcasts to the input's shape."""
     from ..core import xp
 
     shape = _sizes(size)
@@ -490,7 +490,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 
 @composite(method=True)
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
-    """Rotated by `k` quarter turns in the plane of two dimensions, from the first towards the second; a copy."""
+    """Rotate by `k` quarter turns in the plane of two dimensions, from the first towards the second; a copy."""
     if len(dims) != 2:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:
@@ -504,7 +504,7 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] = (0, 1)) -> Tensor:
 
 @composite(method=True)
 def fliplr(input: Tensor) -> Tensor:
-    """The second dimension reversed."""
+    """Reverse the second dimension; a copy."""
     if input.ndim < 2:
         raise RuntimeError("Input must be >= 2-d.")
     return flip(input, 1)
@@ -512,7 +512,7 @@ def fliplr(input: Tensor) -> Tensor:
 
 @composite(method=True)
 def flipud(input: Tensor) -> Tensor:
-    """The first dimension reversed."""
+    """Reverse the first dimension; a copy."""
     if input.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return flip(input, 0)
@@ -533,7 +533,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 @composite(method=True)
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
-    """A matrix with the vector on its diagonal; of a matrix, a copy of its diagonal."""
+    """Matrix with a vector on its diagonal; for a matrix, a copy of its diagonal."""
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     return diag_embed(input, diagonal) if input.ndim == 1 else clone(Tensor.diagonal(input, diagonal))
@@ -543,12 +543,12 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 
 
 def seen_otherwise(name: str, fn: Any) -> None:
-    """Make the method that shows a tensor's memory in another way and leaves it in the same object."""
+    """Define the in-place method that changes how a tensor object views its memory."""
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         inplace.refuse_leaf(self, f"{name}_")
         seen = inplace.reshape_in_place(self, lambda x: fn(x, *args, **kwargs))
-        inplace.note_write_to(self, f"{name}_", kept=self if tape.mode.grad else None)  # its new node leads to its old one
+        inplace.note_write_to(self, f"{name}_", kept=self if tape.mode.grad else None)  # the new node leads to the old one
         return seen
 
     call.__name__ = call.__qualname__ = f"{name}_"
