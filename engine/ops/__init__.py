@@ -1,4 +1,4 @@
-"""One class, one op."""
+"""The ops: each class is one op, with its forward computation and its derivative rules."""
 
 from . import (
     activation,
@@ -48,7 +48,7 @@ from . import (
     trig,
 )
 
-from . import methods  # isort: skip  it names what the others have installed
+from . import methods  # isort: skip  it uses what the others have registered
 
 
 def __getattr__(name: str) -> object:

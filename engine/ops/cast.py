@@ -1,4 +1,4 @@
-"""Changing a tensor's dtype or device, and the methods that do: `x.to(...)`, `x.float()`, `x.cuda()`."""
+"""Changing a tensor's dtype or device: `x.to(...)`, `x.float()`, `x.cuda()`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.tensor import Tensor, define
 
 
 class to_dtype(Linear):
-    """The same numbers in another element type."""
+    """The same values in another dtype."""
     home, inputs, exact = "", ("input",), True
     examples = ((((2, 3),), {"dtype": dtypes.float64}),)
     exempt = {"promotion": "The dtype of the result is an argument."}
@@ -23,7 +23,7 @@ class to_dtype(Linear):
 
 
 class to_device(Linear):
-    """The same numbers in another device's memory."""
+    """The same values in another device's memory."""
     home, inputs, exact = "", ("input",), True
     examples = ((((2, 3),), {"device": "cpu", "source": "cpu"}),)
     exempt = {"promotion": "The dtype stays what it is."}
@@ -32,12 +32,12 @@ class to_device(Linear):
 
     @classmethod
     def explain(cls, error, inputs, attrs):
-        # that there is no such device is not about these operands
+        # a missing device is not an error of the operands
         return getattr(error, "kind", NotImplementedError if isinstance(error, NotImplementedError) else RuntimeError)(str(error)) if isinstance(error, (RuntimeError, Refused, ValueError)) else super().explain(error, inputs, attrs)
 
 
 class complex_(Elementwise):
-    """Complex numbers from their real and imaginary parts, two float tensors of one dtype."""
+    """Complex numbers from real and imaginary parts, two float tensors of one dtype."""
     types, inplace, samples = "same", False, (((2, 3), (2, 3)),)
 
     @classmethod
@@ -57,14 +57,14 @@ def _moved(x: Any, device: Any, source: Any) -> Any:
 
 
 def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
-    """The tensor in another dtype: itself when it has that dtype. A cast to integers or bool ends the gradient's way."""
+    """Cast a tensor: itself if it already has the dtype. Gradients do not pass a cast to integers or bool."""
     if x.array.dtype is dtype.numpy:
         return x
     return to_dtype(x if x.node is None or dtype.rank >= dtypes.FLOAT else x.detach(), dtype)
 
 
 def move(x: Tensor, device: Any) -> Tensor:
-    """The tensor on another device: itself when it is there. RuntimeError when there is no such device."""
+    """Move a tensor to a device: itself if it is there. Raises RuntimeError if there is no such device."""
     want, here = devices.device(device), x.device
     if want.type == here.type and (want.index in (None, here.index) or x.is_meta):
         return x
@@ -73,9 +73,9 @@ def move(x: Tensor, device: Any) -> Tensor:
 
 @composite(home="Tensor", method=True)
 def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False, copy: bool = False, memory_format: Any = None) -> Tensor:
-    """The tensor in another dtype, on another device, or in both as `other` is: `to(dtype)`, `to(device, dtype)`, `to(other)`.
+    """Convert dtype, device or both, or to those of `other`: `to(dtype)`, `to(device, dtype)`, `to(other)`.
 
-    It is `self` when nothing changes, unless `copy`.
+    Returns `self` if nothing changes, unless `copy`.
     """
     for i, arg in enumerate(args):
         if i and isinstance(arg, str): raise TypeError(f"to() received an invalid combination of arguments: {arg!r} is no dtype")
@@ -83,7 +83,7 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
             dtype, device = arg.dtype, arg.device
         elif isinstance(arg, (str, devices.device)) or isinstance(arg, int) and not isinstance(arg, bool):
             device = arg
-        elif not i and isinstance(arg, (bool, float, complex)):  # as `other`: PyTorch makes a tensor of a number
+        elif not i and isinstance(arg, (bool, float, complex)):  # as `other`: PyTorch converts a scalar to a tensor
             dtype = {bool: dtypes.bool_, float: dtypes.float64, complex: dtypes.complex128}[type(arg)]
         elif isinstance(arg, bool):
             copy = copy or (arg and i == len(args) - 1 and i > 0 and isinstance(args[i - 1], bool))
@@ -95,7 +95,7 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
 
 
 def _laid(x: Tensor, source: Tensor, memory_format: Any) -> Tensor:
-    """The tensor with its elements in the order of a memory format; None keeps the order, and so does what is `source` and looks like it."""
+    """Return the tensor in a memory format; None keeps its order, and so does an unconverted `source` that has the format."""
     if memory_format is None or memory_format is preserve_format or x is source and suggested(x.array) is memory_format:
         return x
     return x.contiguous(memory_format=memory_format)
@@ -103,7 +103,7 @@ def _laid(x: Tensor, source: Tensor, memory_format: Any) -> Tensor:
 
 @composite(home="Tensor", method=True)
 def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The name of the tensor's type, or the tensor cast to `dtype`."""
+    """Return the name of the tensor's type, or with `dtype` the tensor cast to it."""
     if isinstance(dtype, str) and "." in dtype: dtype = legacy.named(dtype)
     if isinstance(dtype, legacy.TensorType):
         dtype.require()
@@ -121,19 +121,19 @@ def type_(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 @composite(home="Tensor", method=True)
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """The tensor in the dtype of another, and on its device."""
+    """Convert to the dtype and device of another tensor."""
     return to(self, other)
 
 
 @composite(home="Tensor", method=True)
 def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
-    """The tensor in the CPU's memory; itself when it is there."""
+    """Move to the CPU; itself if it is there."""
     return _laid(move(self, "cpu"), self, memory_format)
 
 
 @composite(home="Tensor", method=True)
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
-    """The tensor in a GPU's memory. RuntimeError, saying what is missing, where there is no GPU."""
+    """Move to a GPU. Raises RuntimeError, saying what is missing, if there is no GPU."""
     return _laid(move(self, "cuda" if device is None else device), self, memory_format)
 
 

@@ -1,4 +1,4 @@
-"""Convolutions, transposed convolutions, and the unrolling of windows."""
+"""Convolutions, transposed convolutions, and unfolding of windows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class convolution(Linear):
 
 
 class convolution_input(Linear):
-    """The transpose of a convolution in its input: what carries a gradient back to the input of shape `size`."""
+    """The transpose of a convolution in its input: the gradient of an input of shape `size`."""
     home, inputs, types, exempt, row_major = "", ("grad", "weight"), "same", _INNER, True
     examples = ((((2, 6, 3, 4), (6, 2, 3, 2)), {"size": (2, 4, 6, 4), "stride": (2, 1), "padding": (1, 1), "groups": 2, "dilation": (1, 2)}),)
     formula = "grad ⋆ᵀ weight"
@@ -35,7 +35,7 @@ class convolution_input(Linear):
 
 
 class convolution_weight(Linear):
-    """The transpose of a convolution in its weight: what carries a gradient back to the weight of shape `size`."""
+    """The transpose of a convolution in its weight: the gradient of a weight of shape `size`."""
     home, inputs, types, exempt = "", ("grad", "input"), "same", _INNER
     examples = ((((2, 6, 3, 5), (2, 4, 5, 4)), {"size": (6, 2, 3, 2), "stride": (2, 1), "padding": (1, 1), "groups": 2}),)
     formula = "grad ⋆ᵀ input"
@@ -45,12 +45,12 @@ class convolution_weight(Linear):
 
 
 def cropped(x, shape):
-    """The front part of `x` that has this shape: a convolution may have room for more windows than the gradient has."""
+    """Crop `x` to this shape from the front: a convolution may produce more windows than the gradient has."""
     return x if tuple(x.shape) == tuple(shape) else x[tuple(slice(n) for n in shape)]
 
 
 class Convolution(Op):
-    """What the convolutions of one, two and three dimensions share: the rules."""
+    """Base of the convolutions of one, two and three dimensions, with their rules."""
     home, inputs, types, method, exempt = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED
     formula = "input ⋆ weight + bias"
     laid = staticmethod(as_channels)
@@ -60,7 +60,7 @@ class Convolution(Op):
 
 
 def places(g, weight):
-    """The axes of a convolution's result along which its bias is the same."""
+    """The axes of a convolution's result over which its bias is broadcast."""
     return tuple(i for i in range(g.ndim) if i != g.ndim - weight.ndim + 1)
 
 
@@ -84,13 +84,13 @@ class conv2d(Convolution):
 
 class conv3d(Convolution):
     """Convolution of volumes (N, C, D, H, W) with a weight (out channels, C / groups, *kernel)."""
-    laid = None  # rows, for volumes with their channels last too, as in PyTorch
+    laid = None  # row-major, also for channels-last volumes, as in PyTorch
     examples = ((((2, 2, 4, 5, 3), (3, 2, 2, 3, 2), (3,)), {"stride": (1, 2, 1), "padding": (0, 1, 1)}),)
     def forward(xp, input, weight, bias=None, stride: int | Sequence[int] = 1, padding: str | int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, groups: int = 1): return convolve(xp, 3, input, weight, bias, stride, padding, dilation, groups)
 
 
 class Transposed(Op):
-    """What the transposed convolutions share: the rules. They are a convolution's gradient run forward."""
+    """Base of the transposed convolutions, with their rules: a convolution's gradient used as a forward op."""
     home, inputs, types, method, exempt, row_major = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED, True
     formula = "input ⋆ᵀ weight + bias"
     laid = staticmethod(as_channels)
@@ -100,7 +100,7 @@ class Transposed(Op):
 
 
 def deconvolve(xp, n, input, weight, bias, stride, padding, output_padding, groups, dilation):
-    """The transposed convolution: its result has the size from which the convolution would make `input`."""
+    """Transposed convolution; the size of the result is that from which the convolution gives the size of `input`."""
     if input.ndim not in (n + 1, n + 2): raise Refused(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv_transpose{n}d, but got input of size: {list(input.shape)}")
     if weight.ndim != n + 2: raise Refused(f"expected a weight of {n + 2} dimensions (in channels, out channels / groups, kernel) for conv_transpose{n}d, but got {list(weight.shape)}")
     if input.shape[-n - 1] != weight.shape[0]: raise Refused(f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have {weight.shape[0]} channels, but got {input.shape[-n - 1]} channels instead")
@@ -128,7 +128,7 @@ class conv_transpose2d(Transposed):
 
 class conv_transpose3d(Transposed):
     """Transposed convolution of volumes (N, C, D, H, W) with a weight (C, out channels / groups, *kernel)."""
-    laid = None  # rows, for volumes with their channels last too, as in PyTorch
+    laid = None  # row-major, also for channels-last volumes, as in PyTorch
     examples = ((((2, 2, 2, 3, 2), (2, 3, 2, 2, 2), (3,)), {"stride": (1, 2, 1)}),)
     def forward(xp, input, weight, bias=None, stride: int | Sequence[int] = 1, padding: int | Sequence[int] = 0, output_padding: int | Sequence[int] = 0, groups: int = 1, dilation: int | Sequence[int] = 1): return deconvolve(xp, 3, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
@@ -138,7 +138,7 @@ class _Windows(Refusing):
 
 
 class im2col(_Windows, Linear):
-    """Every window of an image as one column: (N, C, H, W) to (N, C * kernel, windows)."""
+    """Unfold every window of an image into a column: (N, C, H, W) to (N, C * kernel, windows)."""
     home, inputs, exempt = "", ("input",), _INNER
     examples = ((((2, 3, 5, 4),), {"kernel_size": (2, 3), "padding": 1, "stride": (2, 1)}), (((2, 5, 5),), {"kernel_size": 2, "dilation": 2}))
     formula = "unfold(input)"
@@ -147,7 +147,7 @@ class im2col(_Windows, Linear):
 
 
 class col2im(_Windows, Linear):
-    """Columns put back where their windows lie, and summed where these overlap."""
+    """Put columns back at their windows' positions, and add them where windows overlap."""
     home, inputs, exempt = "", ("input",), _INNER
     examples = ((((2, 12, 6),), {"output_size": (3, 4), "kernel_size": 2}), (((2, 18, 9),), {"output_size": (5, 5), "kernel_size": 3, "padding": 1, "stride": 2}))
     formula = "fold(input)"
@@ -156,14 +156,14 @@ class col2im(_Windows, Linear):
 
 
 def _refuse_single(**sizes):
-    """RuntimeError for a sequence that does not say both of two numbers."""
+    """Raise RuntimeError for a sequence that does not have two elements."""
     for name, given in sizes.items():
         if isinstance(given, (tuple, list)) and len(given) != 2: raise RuntimeError(f"It is expected {name} equals to 2, but got size {len(given)}")
 
 
 @composite(home="nn.functional")
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
-    """Every window of an image as one column: (N, C, H, W) to (N, C * kernel, windows). (C, H, W) works too."""
+    """Unfold every window of an image into a column: (N, C, H, W) to (N, C * kernel, windows), also without N."""
     _refuse_single(kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     if input.ndim < 3: raise IndexError(f"unfold: expected images (N, C, H, W) or (C, H, W), but got {list(input.shape)}: dimension out of range")
     if input.ndim > 4: raise RuntimeError(f"unfold: Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, but got: {list(input.shape)}")
@@ -172,7 +172,7 @@ def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
 
 @composite(home="nn.functional")
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
-    """The transpose of `unfold`: columns are put back into images of `output_size`, and summed where windows overlap."""
+    """The transpose of `unfold`: put columns back into images of `output_size`, and add them where windows overlap."""
     _refuse_single(output_size=output_size, kernel_size=kernel_size, dilation=dilation, padding=padding, stride=stride)
     return col2im(input, each(output_size, 2, "output_size"), kernel_size, dilation, padding, stride)
 

@@ -14,10 +14,10 @@ from .reduce import norm_slope
 
 
 class gap_norm(Op):
-    """The p-norm of differences over the last dimension, with the slopes of PyTorch's `cdist` and `pdist`.
+    """The p-norm of differences over the last dimension, with the gradients of PyTorch's `cdist` and `pdist`.
 
-    For p = inf every largest difference has the whole slope; a difference of nan has one of nan, also where `past_nans` the largest
-    number is the norm; for p = 0 they are zeros, and for p < 1 that of a difference of 0 is.
+    For p = inf every largest difference gets the whole gradient. The gradient of a nan difference is nan, also if `past_nans` leaves it out
+    of the norm. For p = 0 all gradients are 0; for p < 1 that of a difference of 0 is.
     """
 
     home, inputs, exempt, formula = "", ("input",), RULES_ONLY, "sum(abs(input) ** p) ** (1 / p)"
@@ -45,7 +45,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 @composite
 @parsed
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norm distance between every two rows of a matrix `(N, M)`: the N (N - 1) / 2 numbers above the diagonal, row by row."""
+    """p-norm distances between all pairs of rows of `(N, M)`: the N (N - 1) / 2 values above the diagonal, row by row."""
     if input.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {input.ndim}D")
     if not input.is_floating_point():
@@ -59,7 +59,7 @@ def pdist(input: Tensor, p: float = 2.0) -> Tensor:
 
 @composite
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: Any = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
-    """The p-norm distance of every pair of rows, (*, n, d) and (*, m, d): (*, n, m). The gradient between equal rows is 0."""
+    """p-norm distances between the rows of (*, n, d) and (*, m, d): (*, n, m). The gradient between equal rows is 0."""
     if compute_mode not in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for name, x in (("X1", x1), ("X2", x2)):

@@ -1,4 +1,4 @@
-"""Looking up rows of a table: embedding, the transposes that its derivatives need, and class indices as one-hot vectors."""
+"""Table lookups: embedding, the transposes for its derivatives, and one-hot vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .front import refuse_complex_gradients
 
 
 class embedding(Op):
-    """The rows of `weight` that the integers in `input` name."""
+    """Rows of `weight` at the indices in `input`."""
     home, inputs, exact = "", ("input", "weight"), True
     samples = (([[0, 2], [1, 2]], (4, 3)), ([2], (4, 3)))
     def forward(xp, input, weight, padding_idx=None, scale_grad_by_freq=False, sparse=False): return xp.rows(weight, input)
@@ -26,7 +26,7 @@ class embedding(Op):
 
 
 class add_rows(Op):
-    """A matrix of zeros with rows added where `embedding` reads them."""
+    """Zeros with rows added where `embedding` reads them."""
     exempt = RULES_ONLY
     home, inputs, exact = "", ("input", "index"), True
     examples = ((((2, 2, 3), [[0, 2], [1, 2]]), {"count": 4}), (((4, 3), [0, 2, 2, 1]), {"count": 4, "padding_idx": 1, "scale": True}))
@@ -35,7 +35,7 @@ class add_rows(Op):
 
 
 class read_rows(Op):
-    """The transpose of `add_rows`: rows read, none for the padding index, divided by how often each index occurs if so scaled."""
+    """The transpose of `add_rows`: rows read, zeros for the padding index, divided with `scale` by how often each index occurs."""
     exempt = RULES_ONLY
     home, inputs, exact = "", ("input", "index"), True
     examples = ((((4, 3), [[0, 2], [1, 2]]), {"count": 4}), (((4, 3), [0, 2, 2, 1]), {"count": 4, "padding_idx": 1, "scale": True}))
@@ -48,11 +48,11 @@ def embedding_(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
     scale_grad_by_freq: bool = False, sparse: bool = False,
 ) -> Tensor:
-    """The rows of `weight` (n, d) that the integers in `input` (*) name: (*, d). IndexError outside of [0, n).
+    """Rows of `weight` (n, d) at the indices in `input` (*): (*, d). Raises IndexError for indices outside [0, n).
 
-    `padding_idx` is a row that gets no gradient; `max_norm` first shrinks, in place, rows in use that are longer;
-    `scale_grad_by_freq` divides gradients by how often a row is used. With `sparse` the gradient of a leaf is a sparse tensor of the rows
-    that were read (a dense one where the pass is recorded itself, for second derivatives).
+    The row `padding_idx` gets no gradient; `max_norm` first shrinks, in place, rows in use that are longer; `scale_grad_by_freq` divides
+    gradients by how often a row is used. With `sparse` the gradient of a leaf is a sparse tensor of the rows that were read (a dense one if
+    the backward pass is recorded, for second derivatives).
     """
     if padding_idx is not None:
         n = weight.size(0)
@@ -76,7 +76,7 @@ def embedding_(
 
 
 def _renormed(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) -> None:
-    """Shrink the rows in use that are longer than `max_norm`, in place."""
+    """Shrink rows in use that are longer than `max_norm`, in place."""
     array, xp = weight.array, namespace(weight.array)
     used = xp.unique(index.array)
     rows = array[used]
@@ -89,11 +89,11 @@ def _renormed(weight: Tensor, index: Tensor, max_norm: float, norm_type: float) 
 @composite(home="nn.functional")
 @parsed
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """Int64 vectors with a one at each class index and zeros elsewhere, as a new last dimension."""
+    """One-hot int64 vectors of the class indices, as a new last dimension."""
     if tensor.dtype is not dtypes.int64:
         raise RuntimeError(f"one_hot is only applicable to index tensor of type LongTensor, got {tensor.dtype.name}.")
     array = tensor.array
-    while array.__class__ is Batched:  # the numbers of all samples of a vmap
+    while array.__class__ is Batched:  # the values of all samples under vmap
         array = array.inner
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")

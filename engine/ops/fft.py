@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: of complex and real signals in one or more dimensions, their inverses, frequencies, and short-time ones."""
+"""Discrete Fourier transforms of real and complex signals, their inverses, frequencies, and short-time transforms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shape import flip, put_windows, roll, wrap_dim
 
 
 class Transform(Linear):
-    """Linear, and its own transpose but for the scale: the matrix of the transform is symmetric."""
+    """Base of the transforms. Their matrix is symmetric, so that each is its own transpose."""
 
     home, exempt, types, checks = "", RULES_ONLY, "float", True
     examples = ((([1 + 2j, 0.5j, -1.0, 2.0],), {"dims": (0,)}), (([[1 + 2j, 0.5j], [-1.0, 2.0], [3 - 1j, 1.0]],), {"dims": (0, 1), "scale": 0.5}))
@@ -58,7 +58,7 @@ def _scale(norm: str | None, n: int, back: bool) -> float:
 
 
 def _sized(x: Tensor, n: int | None, d: int) -> Tensor:
-    """Cut off or filled with zeros to `n` elements along a dimension."""
+    """Crop or zero-pad to `n` elements along a dimension."""
     have = x.shape[d]
     if n is None or n == have:
         return x
@@ -71,7 +71,7 @@ def _positive(n: int) -> None:
 
 
 def _axes(x: Tensor, s: Any, dim: Any) -> tuple[tuple, tuple]:
-    """The sizes (None: as they are) and the dimensions that `s` and `dim` mean."""
+    """Return the sizes (None: unchanged) and dimensions that `s` and `dim` stand for."""
     s = (s,) if isinstance(s, int) else s
     if dim is None:
         dims = tuple(range(x.ndim)) if s is None else tuple(range(x.ndim - len(s), x.ndim))
@@ -107,7 +107,7 @@ def _whole(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str)
 
 
 def _half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) -> Tensor:
-    """Of a real signal the half of the transform that says all; the other half are conjugates."""
+    """Half of the transform of a real signal; the other half is its conjugate."""
     if x.is_complex():
         raise RuntimeError(f"{name} expects a real input tensor, but got {x.dtype.name}")
     s, dims = _axes(x, s, dim)
@@ -118,7 +118,7 @@ def _half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) 
 
 
 def _from_half(x: Tensor, s: Any, dim: Any, norm: str | None, back: bool, name: str) -> Tensor:
-    """The real signal whose half transform is given: the imaginary parts of the first element and, for even lengths, the last do not count."""
+    """Real signal of a half transform; the imaginary parts of the first element and, for even lengths, of the last are ignored."""
     s, dims = _axes(x, s, dim)
     if not dims:
         raise RuntimeError(f"{name} must transform at least one axis")
@@ -158,7 +158,7 @@ def _family(end: str, dims: str, default: Any) -> None:
 def _over_one(name: str, fn: Any, back: bool, default: Any) -> Any:
     def call(input: Tensor, n: int | None = None, dim: int = default, norm: str | None = None) -> Tensor:
         if n is not None:
-            _positive(n)  # in the sizes of several dimensions -1 means: as it is
+            _positive(n)  # only in the sizes of several dimensions, -1 keeps a size
         return fn(input, None if n is None else (n,), dim, norm, back, name)
 
     return call
@@ -177,7 +177,7 @@ _family("n", "dimensions", None)
 
 
 def _frequencies(name: str, n: int, d: float, places: numpy.ndarray, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    """The places, divided by the length of all samples: infinite where they do not lie apart."""
+    """Return `places` divided by the total length of the samples; infinite for samples that are 0 apart."""
     dtype = dtypes.default if dtype is None else dtype
     if dtype.rank < dtypes.FLOAT:
         raise RuntimeError(f"{name} requires a floating point or complex dtype, but got {dtype.name}")
@@ -189,7 +189,7 @@ def _frequencies(name: str, n: int, d: float, places: numpy.ndarray, dtype: Any,
 
 @composite(home="fft")
 def fftfreq(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The frequencies of the elements of `fft`, for samples `d` apart."""
+    """Frequencies of the elements of `fft`, for samples `d` apart."""
     if out is not None:
         return into(fftfreq, (n, d), {"out": out, "dtype": out.dtype if dtype is None else dtype})
     half = (n + 1) // 2
@@ -199,7 +199,7 @@ def fftfreq(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, devic
 
 @composite(home="fft")
 def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The frequencies of the elements of `rfft`, for samples `d` apart."""
+    """Frequencies of the elements of `rfft`, for samples `d` apart."""
     if out is not None:
         return into(rfftfreq, (n, d), {"out": out, "dtype": out.dtype if dtype is None else dtype})
     return _frequencies("rfftfreq", n, d, numpy.arange(n // 2 + 1), dtype, device, requires_grad)
@@ -214,13 +214,13 @@ def _shifted(x: Tensor, dim: Any, shift: Any) -> Tensor:
 
 @composite(home="fft")
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """The frequency 0 in the middle."""
+    """Move the frequency 0 to the middle."""
     return _shifted(input, dim, lambda n: n // 2)
 
 
 @composite(home="fft")
 def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """The frequency 0 at the beginning: the inverse of `fftshift`."""
+    """Move the frequency 0 to the beginning: the inverse of `fftshift`."""
     return _shifted(input, dim, lambda n: (n + 1) // 2)
 
 
@@ -238,13 +238,13 @@ def stft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
     pad_mode: str = "reflect", normalized: bool = False, onesided: bool | None = None, return_complex: bool | None = None, align_to_window: bool | None = None,
 ) -> Tensor:  # fmt: skip
-    """The Fourier transforms of overlapping pieces of signals (L) or (B, L): (..., frequencies, pieces), complex.
+    """Short-time Fourier transform of signals (L) or (B, L), in overlapping frames: (..., frequencies, frames), complex.
 
-    Pieces of `n_fft` samples lie `hop_length` (by default a quarter) apart and are multiplied by `window`; with `center` the signal is
-    padded so that piece t is centred at t * hop_length; without it, with `align_to_window`, so that its window, where that is shorter
-    than the piece, begins at t * hop_length.
+    Frames of `n_fft` samples are `hop_length` apart (by default a quarter) and multiplied by `window`. With `center` the signal is padded
+    so that frame t is centred at t * hop_length. Without it, `align_to_window` pads the signal so that a window shorter than the frame
+    begins at t * hop_length.
     """
-    if center and align_to_window is None:  # PyTorch pads before it looks further
+    if center and align_to_window is None:  # PyTorch pads before it checks the other arguments
         x = pad(input.reshape((*[1] * (3 - input.ndim), *input.shape)), (n_fft // 2, n_fft // 2), pad_mode)
     if return_complex is None and not input.is_complex() and not (window is not None and window.is_complex()):
         raise RuntimeError("stft requires the return_complex parameter be given for real inputs, and will further require that return_complex=True in a future PyTorch release.")
@@ -279,7 +279,7 @@ def istft(
     input: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
     normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The signal whose `stft` is nearest to the given one, (..., frequencies, pieces)."""
+    """Inverse of `stft`: the signal with the nearest transform to the given one, (..., frequencies, frames)."""
     if not input.is_complex():
         raise RuntimeError("istft requires a complex-valued input tensor matching the output from stft with return_complex=True.")
     if input.ndim < 2:
@@ -303,7 +303,7 @@ def istft(
         if one:
             raise RuntimeError("istft: cannot have onesided output if window or input is complex")
         pieces = functions["fft.ifft"](frames, None, -1, norm)
-    else:  # the half says all
+    else:  # half of the frequencies suffice
         pieces = functions["fft.irfft"](frames[..., : n_fft // 2 + 1], n_fft, -1, norm)
     w = _window(window, win, n_fft, pieces)
     pieces = pieces * w

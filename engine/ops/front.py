@@ -1,4 +1,4 @@
-"""What several op files share: dtypes that an op refuses, and public functions that choose between ops by their arguments."""
+"""Helpers shared by the op files: refused dtypes, and public functions that choose between ops by their arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..core.tensor import Tensor, define
 
 
 class Refusing:
-    """An op that refuses some ranks of dtypes, as PyTorch does; "b": bool, "i": integers, "f": floats, "c": complex."""
+    """Base of ops that refuse some kinds of dtypes, as PyTorch does: "b" bool, "i" integers, "f" floats, "c" complex."""
 
     refuses: ClassVar[str] = ""
     refusal: ClassVar[tuple[type[Exception], str]] = (NotImplementedError, "not implemented for {}")
@@ -28,7 +28,7 @@ class Refusing:
         refused = refused or cls._refused(arrays)
         if refused is not None:
             try: raise refused
-            finally: del refused  # else the error and this frame, with the inputs, would hold each other
+            finally: del refused  # breaks the cycle between the error and this frame, which holds the inputs
         return arrays, xp
 
     @classmethod
@@ -42,17 +42,20 @@ class Refusing:
 
     @classmethod
     def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
-        # float tensors come here without `prepare`: the fast path lets NumPy refuse them
+        # on the fast path, float tensors skip `prepare` and NumPy refuses them
         if isinstance(error, TypeError): error = cls._refused(inputs) or error
         return super().explain(error, inputs, attrs)  # type: ignore[misc]
 
 
 class Along:
-    """An op with a `dim`: lists become tuples, no dims mean all, `dtype` is a cast beforehand, a 0-d tensor counts as one of length 1."""
+    """Base of ops with a `dim`.
+
+    Lists become tuples, no dims mean all, `dtype` is a cast beforehand, and a 0-d tensor counts as one of length 1.
+    """
 
     row_major = True
-    one: ClassVar[bool] = False  # whether `dim` is one number and never several
-    of_no_dims: ClassVar[tuple | None] = None  # what `dim=()` stands for
+    one: ClassVar[bool] = False  # whether `dim` is a single int
+    of_no_dims: ClassVar[tuple | None] = None  # the meaning of `dim=()`
 
     @classmethod
     def bind(cls, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -79,7 +82,7 @@ class Along:
 
 
 def numbered(name: str, args: tuple, kwargs: dict, names: tuple[str, ...]) -> tuple[tuple, dict]:
-    """PyTorch's older order, `add(x, 2, y)` for `add(x, y, alpha=2)`: loose numbers among tensors become the keywords in their order."""
+    """Accept PyTorch's older order, `add(x, 2, y)` for `add(x, y, alpha=2)`: scalars among tensors become the keywords, in order."""
     numbers = [x for x in args[1:] if isinstance(x, (int, float, complex))]
     if not isinstance(args[0], Tensor): numbers = [args[0], *numbers]
     tensors = tuple(x for x in args if isinstance(x, Tensor))
@@ -89,7 +92,7 @@ def numbered(name: str, args: tuple, kwargs: dict, names: tuple[str, ...]) -> tu
 
 
 def renamed(**synonyms: str) -> Callable:
-    """A function's keywords under further names, as PyTorch's overloads have them."""
+    """Accept further names for a function's keywords, as PyTorch's overloads do."""
 
     def wrap(fn: Callable) -> Callable:
         @functools.wraps(fn)
@@ -102,7 +105,7 @@ def renamed(**synonyms: str) -> Callable:
 
 
 def outward(fn: Callable) -> Callable:
-    """The function with `out=` besides: the result goes into a tensor that the caller has."""
+    """Add the keyword `out=` to a function: the result is written to that tensor."""
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -113,14 +116,14 @@ def outward(fn: Callable) -> Callable:
 
 
 def refuse_complex_gradients(function: str, *tensors: Tensor) -> None:
-    """RuntimeError for complex tensors that require a gradient where PyTorch's function has one for real numbers alone."""
+    """Raise RuntimeError for complex tensors that require a gradient, if PyTorch's function has one for real tensors only."""
     for x in tensors:
         if x.node is not None and x.array.dtype.kind == "c" and tape.mode.grad:
             raise RuntimeError(f"{function} does not support automatic differentiation for outputs with complex dtype.")
 
 
 def real_gradient(fn: Callable) -> Callable:
-    """The function, which has a gradient for real numbers alone: PyTorch refuses complex inputs that require one."""
+    """Wrap a function with a gradient for real tensors only: complex inputs that require one raise RuntimeError, as in PyTorch."""
 
     @functools.wraps(fn)
     def call(input: Any, *args: Any, **kwargs: Any) -> Any:
@@ -131,13 +134,13 @@ def real_gradient(fn: Callable) -> Callable:
 
 
 def must_be_tensor(function: str, name: str, x: Any) -> None:
-    """TypeError for a first argument that is no tensor."""
+    """Raise TypeError for a first argument that is not a tensor."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{function}(): argument '{name}' (position 1) must be Tensor, not {type(x).__name__}")
 
 
 def must_be_tensors(tensors: Any) -> None:
-    """TypeError for the first of a function's loose tensors that is none."""
+    """Raise TypeError for the first element that is not a tensor."""
     for i, x in enumerate(tensors):
         if not isinstance(x, Tensor):
             kind = f"numpy.{type(x).__name__}" if hasattr(x, "dtype") else type(x).__name__
@@ -145,20 +148,20 @@ def must_be_tensors(tensors: Any) -> None:
 
 
 def refuse_whole_numbers(function: str, x: Tensor, allowed: tuple[str, ...] = ()) -> None:
-    """NotImplementedError for integers and bools, which PyTorch has no kernel for, but for dtypes of the given names."""
+    """Raise NotImplementedError for integers and bools, for which PyTorch has no kernel, except the dtypes in `allowed`."""
     if x.dtype.rank < FLOAT and x.dtype.name not in allowed:
         raise NotImplementedError(f"{function}: not implemented for {x.dtype.name}; convert the input with .float()")
 
 
 def refuse_gradients(function: str, **constants: Tensor | None) -> None:
-    """RuntimeError for arguments that require a gradient where PyTorch's function has none."""
+    """Raise RuntimeError for arguments that require a gradient if PyTorch's function has none for them."""
     for name, x in constants.items():
         if isinstance(x, Tensor) and x.requires_grad and tape.mode.grad:
             raise RuntimeError(f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have requires_grad True.")
 
 
 def front(*names: str, method: bool = True, function: bool = True, home: str = "engine", out: bool = False) -> Callable:
-    """Publish a function that chooses between ops under these names, as a function and as a method of Tensor; `out`: it takes `out=`."""
+    """Publish a function that chooses between ops, under these names, as a function and a method of Tensor; `out` adds `out=`."""
 
     def publish(fn: Callable) -> Callable:
         fn = outward(fn) if out else fn

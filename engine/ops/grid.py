@@ -1,4 +1,4 @@
-"""Images read at any places: `grid_sample`, `affine_grid`, and the old names of upsampling."""
+"""Sampling of images at arbitrary positions: `grid_sample`, `affine_grid`, and the old names of upsampling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .shape import expand, reshape
 
 
 def refuse_unfit(input: Tensor, grid: Tensor) -> None:
-    """RuntimeError for images and places that do not fit each other; IndexError for a tensor without dimensions."""
+    """Raise RuntimeError for an input and a grid that do not match; IndexError for a tensor without dimensions."""
     n, sizes = input.ndim - 2, f"but got input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
     if input.size(0) != grid.size(0):
         raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, {sizes}")
@@ -34,10 +34,10 @@ def refuse_unfit(input: Tensor, grid: Tensor) -> None:
 
 @composite(home="nn.functional")
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:
-    """Images (N, C, H, W) read at the places of `grid` (N, H', W', 2), or volumes (N, C, D, H, W) at those of (N, D', H', W', 3).
+    """Sample images (N, C, H, W) at the positions `grid` (N, H', W', 2), or volumes (N, C, D, H, W) at (N, D', H', W', 3).
 
-    A place is (x, y), or (x, y, z), between -1 and 1: the centres of the corner elements with `align_corners`, else their outer edges.
-    Between elements: `mode` "bilinear", "nearest" or "bicubic" (images only). Outside: `padding_mode` "zeros", "border" or "reflection".
+    A position is (x, y) or (x, y, z); -1 and 1 are the centres of the corner elements with `align_corners`, else their outer edges. `mode`
+    between elements is "bilinear", "nearest" or "bicubic" (images only). `padding_mode` outside is "zeros", "border" or "reflection".
     """
     n = input.ndim - 2
     if mode not in ("bilinear", "nearest", "bicubic"):
@@ -71,7 +71,7 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
             weight = w if weight is None else weight if w is None else weight * w
         found = gather(flat, 2, expand(index.unsqueeze(1), (*flat.shape[:2], index.shape[-1])))
         outside = valid.logical_not().unsqueeze(1)
-        if n == 2:  # there a place that is nan stays one
+        if n == 2:  # for images, a nan position gives nan
             found = found.masked_fill(outside, 0)
         found = found if weight is None else found * weight.unsqueeze(1)
         if n == 3:
@@ -81,12 +81,12 @@ def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mod
 
 
 def _filled(x: Tensor, value: float) -> Tensor:
-    """A constant whose gradient is zeros."""
+    """A constant with a gradient of zeros."""
     return x.masked_fill(ones_like(x, dtype=dtypes.bool_), value)
 
 
 def _inside(x: Tensor, size: int, padding: str, corners: bool, volume: bool) -> Tensor:
-    """Places outside brought to the border, or reflected at it."""
+    """Move positions outside to the border, or reflect them at it."""
     if padding == "reflection":
         low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
         span = high - low
@@ -98,13 +98,13 @@ def _inside(x: Tensor, size: int, padding: str, corners: bool, volume: bool) -> 
         x = functions["where"](turns % 2 == 0, rest, span - rest) + low
     if padding == "zeros":
         return x
-    # the slope at the border itself is 0; a nan goes to the first element of an image, and to the last of a volume, as in PyTorch
+    # the gradient at the border is 0; as in PyTorch, nan goes to an image's first element and to a volume's last
     where, last = functions["where"], size - 1.0
     return where(x < last, where(x > 0, x, 0.0), last) if volume else where(x > 0, where(x < last, x, last), 0.0)
 
 
 def _nearest(x: Tensor) -> list:
-    # the places have a gradient, of zeros: the weight is 1 wherever they lie
+    # positions get a gradient of zeros: the weight is 1 everywhere
     weight = _filled(x, 1.0) if x.requires_grad else None
     return [(x.detach().round(), weight)]
 
@@ -122,7 +122,7 @@ def _cubic(x: Tensor) -> list:
 
 @composite(home="nn.functional")
 def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> Tensor:
-    """The places that affine maps (N, 2, 3) send the elements of an output of `size` (N, C, H, W) to; (N, 3, 4) for (N, C, D, H, W)."""
+    """Sampling positions of affine maps (N, 2, 3) for an output of `size` (N, C, H, W); (N, 3, 4) for (N, C, D, H, W)."""
     if not theta.is_floating_point():
         raise ValueError(f"Expected theta to have floating point type, but got {theta.dtype}")
     n = len(size) - 2
@@ -138,10 +138,10 @@ def affine_grid(theta: Tensor, size: Any, align_corners: bool | None = None) -> 
 
 
 def places(theta: Tensor, size: Any, align_corners: bool | None) -> Tensor:
-    """`affine_grid`, of maps of any dtype."""
+    """`affine_grid` for maps of any dtype."""
     n = len(size) - 2
     lines = [linspace(-1, 1, m, dtype=theta.dtype, device=theta.device) if m > 1 else theta.new_zeros(1) for m in size[2:]]
-    if not align_corners:  # rounded twice, as PyTorch rounds: the gradient of a map that moves nothing depends on the last bit
+    if not align_corners:  # rounded twice, as in PyTorch: the gradient of an identity map depends on the last bit
         lines = [line * (m - 1) / m for line, m in zip(lines, size[2:], strict=True)]
     grids = functions["meshgrid"](*lines, indexing="ij")
     base = functions["stack"]([*reversed(grids), grids[0].new_ones(tuple(grids[0].shape))], -1)
@@ -151,13 +151,13 @@ def places(theta: Tensor, size: Any, align_corners: bool | None) -> Tensor:
 
 @composite(home="nn.functional")
 def upsample_nearest(input: Any, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """The old name of `interpolate` with mode "nearest"."""
+    """Old name of `interpolate` with mode "nearest"."""
     warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return functions["nn.functional.interpolate"](input, size, scale_factor, mode="nearest")
 
 
 @composite(home="nn.functional")
 def upsample_bilinear(input: Any, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """The old name of `interpolate` with mode "bilinear" and aligned corners."""
+    """Old name of `interpolate` with mode "bilinear" and aligned corners."""
     warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.")
     return functions["nn.functional.interpolate"](input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,4 +1,4 @@
-"""Ops that put tensors together and repeat them."""
+"""Ops that join and repeat tensors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .shape import expand, in_sequence, permute, reshape, unsqueeze, wrap_dim
 
 
 class Join(Linear):
-    """Takes a sequence of tensors and promotes their dtypes."""
+    """Base of ops that take a sequence of tensors and promote their dtypes."""
     variadic, inputs, types, exact, method, row_major = True, ("tensors",), "promote", True, False, True
 
     @classmethod
@@ -39,7 +39,7 @@ class Join(Linear):
 
 
 class cat(Join):
-    """The tensors one after the other along a dimension; in the others their sizes must agree."""
+    """Concatenate tensors along a dimension; their other sizes must agree."""
     aliases, nothing = ("concat", "concatenate"), ("expected a non-empty list of Tensors", ValueError)
     laid = staticmethod(as_all)
     examples = ((((2, 3), (4, 3)), {}), (((2,), (3,), (1,)), {}), (((2, 3), (2, 1)), {"dim": -1}))
@@ -48,7 +48,7 @@ class cat(Join):
 
 
 class stack(Join):
-    """The tensors, all of one shape, along a new dimension."""
+    """Stack tensors of equal shape along a new dimension."""
     nothing = ("stack expects a non-empty TensorList",)
     examples = ((((2, 3), (2, 3)), {}), (((2, 3), (2, 3)), {"dim": -1}), (((), (), ()), {}))
     def forward(xp, tensors, dim=0):
@@ -59,7 +59,7 @@ class stack(Join):
 
 
 class tile(Linear):
-    """The tensor repeated `dims[i]` times along each dimension."""
+    """Repeat the tensor `dims[i]` times along each dimension."""
     inputs, varargs, exact, row_major = ("input",), True, True, True
     examples = ((((2, 3),), {"dims": (2, 2)}), (((2, 3),), {"dims": (2,)}), (((3,),), {"dims": (2, 1, 2)}))
     def forward(xp, input, dims): return xp.tile(input, dims)
@@ -73,7 +73,7 @@ in_sequence(tile, "dims")
 
 
 def joinable(tensors: Sequence, dim: int) -> list:
-    """The arrays that `cat` joins: PyTorch lets an empty 1-d tensor stand beside any shape."""
+    """Return the arrays that `cat` joins: PyTorch accepts an empty 1-d tensor beside any shape."""
     for i, t in enumerate(tensors):
         if t is None:
             raise Refused(f"expected Tensor as element {i} in argument 0, but got NoneType", TypeError)
@@ -94,7 +94,7 @@ def joinable(tensors: Sequence, dim: int) -> list:
 
 
 def parts(shapes: Sequence, dim: int) -> list:
-    """Where each of the tensors joined along `dim` lies in the result."""
+    """Return the index of each joined tensor in the result of `cat`."""
     ndim = max(map(len, shapes))
     lead, at, found = (slice(None),) * (dim % ndim), 0, []
     for shape in shapes:
@@ -112,7 +112,7 @@ def alike(tensors: Sequence) -> Sequence:
 
 
 def untiled(xp: Any, g: Any, shape: tuple, dims: Any) -> Any:
-    """The gradient of the copies summed: each dimension is split into (copies, size) and summed over the copies."""
+    """Sum the gradient over the copies: each dimension is split into (copies, size)."""
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
     n = max(len(dims), len(shape))
     dims, sizes = (1,) * (n - len(dims)) + dims, (1,) * (n - len(shape)) + tuple(shape)
@@ -134,19 +134,19 @@ def _each(fn: Any, tensors: tuple) -> Any:
 
 @composite
 def atleast_1d(*tensors: Any) -> Any:
-    """0-d tensors as 1-d ones; the others as they are."""
+    """Turn 0-d tensors into 1-d ones; others are unchanged."""
     return _each(lambda t: t if t.ndim else reshape(t, (1,)), tensors)
 
 
 @composite
 def atleast_2d(*tensors: Any) -> Any:
-    """Tensors with fewer dimensions with new leading ones."""
+    """Add leading dimensions to tensors of fewer than two."""
     return _each(lambda t: t if t.ndim > 1 else reshape(t, (1, t.numel())), tensors)
 
 
 @composite
 def atleast_3d(*tensors: Any) -> Any:
-    """Tensors with fewer dimensions with new ones: (n,) becomes (1, n, 1), (n, m) becomes (n, m, 1)."""
+    """Add dimensions to tensors of fewer than three: (n,) becomes (1, n, 1), (n, m) becomes (n, m, 1)."""
     return _each(lambda t: t if t.ndim > 2 else unsqueeze(t, -1) if t.ndim == 2 else reshape(t, (1, t.numel(), 1)), tensors)
 
 
@@ -159,32 +159,32 @@ def _some(tensors: Sequence[Tensor], name: str) -> Sequence[Tensor]:
 
 @composite
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Joined along the second dimension, 1-d tensors along the first."""
+    """Concatenate along the second dimension, 1-d tensors along the first."""
     whole = [atleast_1d(t) for t in _some(tensors, "hstack")]
     return cat(whole, 0 if whole[0].ndim == 1 else 1)
 
 
 @composite(aliases=("row_stack",))
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Joined along the first dimension; 1-d tensors are rows."""
+    """Concatenate along the first dimension; 1-d tensors are rows."""
     return cat([atleast_2d(t) for t in _some(tensors, "vstack")], 0)
 
 
 @composite
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Joined along the third dimension."""
+    """Concatenate along the third dimension."""
     return cat([atleast_3d(t) for t in _some(tensors, "dstack")], 2)
 
 
 @composite
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """Joined along the second dimension; 1-d tensors are columns."""
+    """Concatenate along the second dimension; 1-d tensors are columns."""
     return cat([t if t.ndim > 1 else reshape(t, (t.numel(), 1)) for t in tensors], 1)
 
 
 @composite(home="Tensor", method=True)
 def repeat(self: Tensor, *sizes: Any, repeats: Any = None) -> Tensor:
-    """The tensor repeated along each dimension; more sizes than dimensions add leading ones."""
+    """Repeat the tensor along each dimension; more sizes than dimensions add leading ones."""
     sizes = sizes if repeats is None else (repeats,)
     if not sizes or isinstance(sizes[0], str):
         raise TypeError(f"repeat(): argument 'repeats' must be tuple of ints, got {sizes}")
@@ -201,9 +201,9 @@ def _countable(repeats: Tensor) -> None:
 
 @composite(method=True)
 def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None, *, output_size: int | None = None) -> Tensor:
-    """Each slice repeated `repeats` times, a number or one number for each; without `dim` the elements of the flattened tensor.
+    """Repeat each slice `repeats` times, a scalar or one count for each; without `dim`, the elements of the flattened tensor.
 
-    Of a single tensor of repeats: each index as often as it says.
+    For a single tensor of counts, return each index repeated as often as its count.
     """
     if repeats is None:
         _countable(input)
@@ -239,7 +239,7 @@ def repeat_interleave(input: Tensor, repeats: Any = None, dim: int | None = None
 def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Grids of coordinates from 0-d or 1-d tensors: with "ij" the first varies along the first dimension, with "xy" along the second.
 
-    Without `indexing`: "ij", with PyTorch's warning.
+    Without `indexing`, "ij" is used with PyTorch's warning.
     """
     if indexing is None:
         warn("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
@@ -285,7 +285,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
 
 @composite
 def block_diag(*tensors: Tensor) -> Tensor:
-    """A matrix with the given matrices, vectors (as rows) and numbers along its diagonal."""
+    """Block-diagonal matrix of the given matrices, vectors (as rows) and scalars."""
     must_be_tensors(tensors)
     for i, t in enumerate(tensors):
         if t.ndim > 2:

@@ -1,4 +1,4 @@
-"""Matrix products and what is made of them: matmul, linear, einsum, and their relatives. Decompositions are in `decompose`."""
+"""Matrix products and functions based on them: matmul, linear, einsum and others. Decompositions are in `decompose`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _C_NAMES = {
 
 
 class Product:
-    """An op on operands that PyTorch does not promote."""
+    """Base of ops on operands that PyTorch does not promote."""
     types = "same"
 
     @classmethod
@@ -46,7 +46,7 @@ class Product:
 
 
 class matmul(Product, Linear):
-    """Matrix product; 1-d operands are vectors, leading dimensions broadcast."""
+    """Matrix product; 1-d operands are vectors, and leading dimensions broadcast."""
     operator = "matmul"
     samples = (((2, 3), (3, 4)), ((3,), (3,)), ((3,), (3, 4)), ((2, 3), (3,)), ((5, 2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (5, 3, 2)))
     def forward(xp, input, other): return xp.matmul(input, other)
@@ -75,7 +75,7 @@ class linear(Product, Op):
 
 
 class coo_matmul(Linear):
-    """The product of a sparse matrix, with `values` at `indices` (2, n) and so many rows, and a dense matrix."""
+    """Product of a sparse matrix, with `values` at `indices` (2, n) and `rows` rows, and a dense matrix."""
     exempt = {**RULES_ONLY, "low_precision": "Sparse products of half precision are summed in it, element by element, as PyTorch's."}
     home, inputs, types = "", ("values", "other", "indices"), "any"
     examples = ((((4,), (3, 2), [[0, 1, 1, 0], [2, 0, 2, 2]]), {"rows": 2}),)
@@ -85,7 +85,7 @@ class coo_matmul(Linear):
 
 
 class contract(Product, Linear):
-    """The operands multiplied and summed as subscripts say: `einsum` with every subscript written out, none twice in one operand."""
+    """`einsum` with all subscripts written out, none of them twice in one operand."""
     exempt = RULES_ONLY
     home, variadic, inputs, samples, row_major = "", True, ("operands",), (((2, 3), (3, 4)),), True
     def forward(xp, operands, equation="ij,jk->ik"): return xp.contract(operands, equation)
@@ -96,12 +96,12 @@ class contract(Product, Linear):
 
 
 def rows(xp: Any, x: Any) -> Any:
-    """All leading dimensions joined: (*, n) becomes (m, n)."""
+    """Join all leading dimensions: (*, n) becomes (m, n)."""
     return x if x.ndim == 2 else xp.reshape(x, (math.prod(x.shape[:-1]), x.shape[-1]))
 
 
 def left(xp: Any, g: Any, input: Any, other: Any) -> Any:
-    """The gradient of `input` in `input @ other`, perhaps still with broadcast leading dimensions."""
+    """Gradient of `input` in `input @ other`, before broadcast leading dimensions are summed."""
     if other.ndim == 1:
         return xp.expand_dims(g, -1) * other
     if input.ndim == 1:
@@ -110,7 +110,7 @@ def left(xp: Any, g: Any, input: Any, other: Any) -> Any:
 
 
 def right(xp: Any, g: Any, input: Any, other: Any) -> Any:
-    """The gradient of `other` in `input @ other`, perhaps still with broadcast leading dimensions."""
+    """Gradient of `other` in `input @ other`, before broadcast leading dimensions are summed."""
     if input.ndim == 1:
         return input * g if other.ndim == 1 else xp.expand_dims(input, -1) * xp.expand_dims(g, -2)
     if other.ndim == 1:
@@ -121,7 +121,7 @@ def right(xp: Any, g: Any, input: Any, other: Any) -> Any:
 
 
 def adjoints(operands: Any, equation: str) -> list:
-    """For each operand: the others, and the equation that makes its gradient from the output's and theirs."""
+    """For each operand, return the others and the equation of its gradient from the output's gradient and them."""
     terms, out = equation.split("->")
     terms = terms.split(",")
     return [
@@ -135,10 +135,11 @@ def adjoints(operands: Any, equation: str) -> list:
 
 @composite
 def einsum(equation: Any, *operands: Any) -> Tensor:
-    """Sums of products in Einstein's notation: `einsum("bij,bjk->bik", a, b)`.
+    """Sums of products in Einstein notation: `einsum("bij,bjk->bik", a, b)`.
 
-    Subscripts are letters or, in PyTorch's other form, lists of integers behind each operand; "..." stands for leading dimensions that
-    broadcast; a subscript twice in one operand takes the diagonal; without "->" those that occur once are kept, in alphabetical order.
+    Subscripts are letters or, in PyTorch's other form, lists of integers after each operand. "..." stands for leading dimensions that
+    broadcast; a repeated subscript in one operand takes the diagonal. Without "->", subscripts that occur once are kept, in alphabetical
+    order.
     """
     if not operands: raise ValueError("einsum(): must specify the equation string and at least one operand, or at least one operand and its subscripts list")
     if isinstance(equation, Tensor):
@@ -165,12 +166,12 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         operands[i], terms[i] = x, term
     if len(operands) == 1:
         return operands[0] if terms[0] == out else permute(operands[0], tuple(terms[0].index(c) for c in out))
-    summed = any(set(term) - set(out) for term in terms)  # else it is no matrix product, which autocast would run in lower precision
+    summed = any(set(term) - set(out) for term in terms)  # otherwise it is no matrix product, which autocast would run in lower precision
     return (contract if summed else partial(casting.alone, contract))(operands, ",".join(terms) + "->" + out)
 
 
 def _spelled(args: tuple) -> tuple[str, tuple]:
-    """The form with lists of integers, written with letters."""
+    """Convert the form with lists of integers to letters."""
     letters = string.ascii_uppercase + string.ascii_lowercase
     spell = lambda subs: "".join("..." if s is Ellipsis else letters[s] for s in subs)
     pairs, last = args[: len(args) // 2 * 2], args[-1] if len(args) % 2 else None
@@ -180,7 +181,7 @@ def _spelled(args: tuple) -> tuple[str, tuple]:
 
 @functools.cache
 def _parsed(equation: str, ndims: tuple[int, ...]) -> tuple[list[str], str]:
-    """The subscripts of each operand and of the output, with letters for what "..." stands for."""
+    """Return the subscripts of each operand and of the output, with "..." replaced by letters."""
     text = equation.replace(" ", "")
     given, arrow, out = text.partition("->")
     terms = given.split(",")
@@ -213,7 +214,7 @@ def _parsed(equation: str, ndims: tuple[int, ...]) -> tuple[list[str], str]:
 
 
 def _without_repeats(x: Tensor, term: str) -> tuple[Tensor, str]:
-    """A subscript that occurs twice in one operand means its diagonal."""
+    """Take the diagonal of subscripts that occur twice in one operand."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             a = term.index(letter)
@@ -249,7 +250,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
             raise RuntimeError(f"contracted dimensions need to match, but first has size {a.shape[i]} in dim {i} and second has size {b.shape[j]} in dim {j}")
         in_b[j] = in_a[i]
     out = [c for c in in_a if c not in in_b] + [c for c in in_b if c not in in_a]
-    run = einsum if out else partial(casting.alone, einsum)  # without dimensions left it is a dot product
+    run = einsum if out else partial(casting.alone, einsum)  # without remaining dimensions it is a dot product
     return run(f"{''.join(in_a)},{''.join(in_b)}->{''.join(out)}", a, b)
 
 
@@ -257,7 +258,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
 
 
 def size(x: Tensor, dim: int) -> int:
-    """The size of a dimension. IndexError where there is none."""
+    """Return the size of a dimension. Raises IndexError if it is out of range."""
     return x.shape[wrap_dim(dim, x.ndim)]
 
 
@@ -298,7 +299,7 @@ def mv(input: Tensor, vec: Tensor) -> Tensor:
 
 @composite(method=True)
 def dot(input: Tensor, tensor: Tensor) -> Tensor:
-    """Sum of the products of two vectors of one length."""
+    """Sum of the products of two vectors of equal length."""
     if input.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(f"1D tensors expected, but got {input.ndim}D and {tensor.ndim}D tensors")
     return matmul(input, tensor)
@@ -312,7 +313,7 @@ def vdot(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(method=True)
 def inner(input: Tensor, other: Tensor) -> Tensor:
-    """Sums of products over the last dimensions of both; of 0-d tensors, the product."""
+    """Sums of products over the last dimensions of both; for 0-d tensors, the product."""
     if input.ndim == 0 or other.ndim == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:
@@ -322,37 +323,37 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(method=True, aliases=("ger",))
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
-    """All products of an element of one vector and one of the other, (n) and (m): (n, m)."""
+    """Outer product of two vectors, (n) and (m): (n, m)."""
     _require(input, 1, f"outer: Expected 1-D argument self, but got {input.ndim}-D")
     _require(vec2, 1, f"outer: Expected 1-D argument vec2, but got {vec2.ndim}-D")
     return unsqueeze(input, 1) * vec2
 
 
 def _scaled(input: Tensor, product: Tensor, beta: float, alpha: float, by_blas: bool = False) -> Tensor:
-    """`beta * input + alpha * product`; BLAS, which multiplies in single precision and above, reads no factors where alpha is 0."""
+    """`beta * input + alpha * product`; BLAS, used in single precision and above, does not read the factors if alpha is 0."""
     result = dtypes.promote(input.dtype, product.dtype)
     beta, alpha = dtypes.fitting(beta, result), dtypes.fitting(alpha, result)
     if alpha == 0 and by_blas and result.itemsize > 2: product = functions["fill"](product, 0)
     elif alpha != 1: product = product * alpha
-    if beta == 0:  # the input is ignored, nan included, and its gradient is 0, as in PyTorch
+    if beta == 0:  # as in PyTorch, the input is ignored, nan included, and its gradient is 0
         return product if input.node is None else functions["fill"](input, 0) + product
     return (input if beta == 1 else input * beta) + product
 
 
 def _alike(input: Tensor, factor: Tensor) -> None:
-    """RuntimeError unless the input has the dtype of the product's factors."""
+    """Raise RuntimeError unless the input has the dtype of the product's factors."""
     if input.dtype is not factor.dtype:
         raise RuntimeError(f"self and mat2 must have the same dtype, but got {input.dtype.name} and {factor.dtype.name}")
 
 
 def _refuse_growth(input: Tensor, shape: tuple[int, ...]) -> None:
-    """RuntimeError where the product's shape would grow by being added to the input."""
+    """Raise RuntimeError unless the input broadcasts to the product's shape."""
     if broadcast_shapes(tuple(input.shape), shape) != shape:
         raise RuntimeError(f"expand: the input of shape {list(input.shape)} does not expand to {list(shape)}")
 
 
 def _older(fn: Any) -> Any:
-    """With PyTorch's older order besides: `addmm(beta, input, alpha, mat1, mat2)`, `x.addmm(beta, alpha, mat1, mat2)`."""
+    """Also accept PyTorch's older order: `addmm(beta, input, alpha, mat1, mat2)`, `x.addmm(beta, alpha, mat1, mat2)`."""
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Tensor:
@@ -389,7 +390,7 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha:
     beta, alpha = scale(beta, "beta", input, vec1, vec2), scale(alpha, "alpha", input, vec1, vec2)
     product = outer(vec1, vec2)
     _refuse_growth(input, tuple(product.shape))
-    common = dtypes.promote(input.dtype, dtypes.promote(vec1.dtype, vec2.dtype))  # also where the input is one number
+    common = dtypes.promote(input.dtype, dtypes.promote(vec1.dtype, vec2.dtype))  # also if the input is 0-d
     return _scaled(input.to(common), product.to(common), beta, alpha)
 
 
@@ -413,7 +414,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: complex = 1, 
 
 @composite(method=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """The Kronecker product: each element of the first times the whole second."""
+    """Kronecker product: each element of the first tensor times the whole second."""
     n = max(input.ndim, other.ndim)
     a, b = ((1,) * (n - x.ndim) + tuple(x.shape) for x in (input, other))
     pairs = reshape(input, tuple(s for size in a for s in (size, 1))) * reshape(other, tuple(s for size in b for s in (1, size)))
@@ -422,7 +423,7 @@ def kron(input: Tensor, other: Tensor) -> Tensor:
 
 @composite(method=True)
 def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
-    """The cross product of vectors along a dimension of size 3: by default the first such."""
+    """Cross product of vectors along a dimension of size 3, by default the first such."""
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
     if input.dtype is not other.dtype:
@@ -441,13 +442,13 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 @composite(home="linalg")
 def cross_(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross product of vectors along a dimension of size 3."""
+    """Cross product of vectors along a dimension of size 3."""
     return cross(input, other, dim)
 
 
 @composite(method=True)
 def trace(input: Tensor) -> Tensor:
-    """The sum of a matrix's diagonal."""
+    """Sum of the diagonal of a matrix."""
     _require(input, 2, f"trace: expected a matrix, but got tensor with dim {input.ndim}")
     if input.dtype is dtypes.bool_:
         raise NotImplementedError("trace: not implemented for bool")
@@ -456,7 +457,7 @@ def trace(input: Tensor) -> Tensor:
 
 @composite(home="linalg")
 def multi_dot(tensors: Any) -> Tensor:
-    """The product of several matrices, from left to right; the first and last may be vectors."""
+    """Product of several matrices, from left to right; the first and last may be vectors."""
     if len(tensors) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(tensors)}")
     for i, x in enumerate(tensors):
@@ -487,12 +488,12 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 @composite(home="nn.functional")
 @parsed
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along a dimension; lengths below `eps` count as `eps`."""
+    """Cosine of the angle between vectors along a dimension; lengths below `eps` count as `eps`."""
     if eps < 0:
         raise RuntimeError(f"eps must be non-negative, got: {eps}")
     if not (common := dtypes.promote(x1.dtype, x2.dtype)).is_floating_point:
         raise RuntimeError(f"expected common dtype to be floating point, yet common dtype is {common.name}")
-    x1, x2 = (x if x.is_floating_point() else x.to(common) for x in broadcast_tensors(x1, x2))  # a float keeps its own precision to the end
+    x1, x2 = (x if x.is_floating_point() else x.to(common) for x in broadcast_tensors(x1, x2))  # a float tensor keeps its own precision
     lengths = [functions["linalg.vector_norm"](x, 2, dim, True) for x in (x1, x2)]
-    first, second = (x / functions["where"](n < eps, n + (eps - n).detach(), n) for x, n in zip((x1, x2), lengths, strict=True))  # cut off, and its slope is not
+    first, second = (x / functions["where"](n < eps, n + (eps - n).detach(), n) for x, n in zip((x1, x2), lengths, strict=True))  # clamped, but not its gradient
     return (first * second).sum(dim)

@@ -1,4 +1,4 @@
-"""Losses: how far predictions are from targets, as one number, or as one for each element."""
+"""Losses between predictions and targets, reduced to a scalar or per element."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INNER = {"promotion": "only other ops use it.", "zero_size": "PyTorch has no fu
 
 
 def reduced(xp, loss, reduction):
-    """All elements, their mean or their sum, as `reduction` says."""
+    """Reduce the elements' losses as `reduction` says: "none", "mean" or "sum"."""
     if reduction == "mean":
         if getattr(loss.dtype, "kind", "f") in "biu": raise Refused(f"mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. Got: {loss.dtype}")
         return xp.mean(loss)
@@ -27,12 +27,12 @@ def reduced(xp, loss, reduction):
 
 
 def shared(g, slope, reduction):
-    """The gradient of each element's loss: `g`, or its equal share when the mean was taken; `slope` has the elements' shape."""
+    """Gradient of each element's loss: `g`, divided by the number of elements of `slope` for "mean"."""
     return g / max(math.prod(slope.shape), 1) if reduction == "mean" else g
 
 
 class Difference(Op):
-    """A loss of the difference of input and target. Its slope is the derivative of one element's loss."""
+    """Base of losses of the difference of input and target; the rules use the derivative of one element's loss."""
     home, inputs, types, method, checks = "nn.functional", ("input", "target"), "promote", False, True
     samples = (((3, 4), (3, 4)), ((5,), (5,)))
 
@@ -45,18 +45,18 @@ class Difference(Op):
             warn(
                 f"Using a target size ({list(b.shape)}) that is different to the input size ({list(a.shape)}). This will likely lead to incorrect "
                 "results due to broadcasting. Please ensure they have the same size.")  # fmt: skip
-            most = max(a.ndim, b.ndim)  # a number repeated is one no more, and its dtype counts
+            most = max(a.ndim, b.ndim)  # a 0-d operand is repeated into a tensor, and its dtype counts in promotion
             arrays = [x if x.ndim else x.reshape((1,) * most) for x in arrays]
         return super().prepare(arrays)
 
 
 def _rank(x):
-    """The rank of an operand's dtype: bool, integer, float or complex."""
+    """Return the rank of an operand's dtype: bool, integer, float or complex."""
     return dtypes.result((x,)).rank
 
 
 class mse_loss(Difference):
-    """The squared difference, averaged by default."""
+    """Squared difference, averaged by default."""
     def forward(xp, input, target, reduction="mean"):
         d = input - target
         return reduced(xp, d * d, reduction)
@@ -69,7 +69,7 @@ class mse_loss(Difference):
 
 
 class l1_loss(Difference):
-    """The absolute difference, averaged by default."""
+    """Absolute difference, averaged by default."""
     @classmethod
     def prepare(cls, arrays):
         if any(_rank(a) == dtypes.BOOL for a in arrays): raise Refused("Subtraction, the `-` operator, with a bool tensor is not supported.")
@@ -89,7 +89,7 @@ def cut(xp, d, bound):
 
 
 def smooth(xp, d, beta):
-    """The slope of the smooth L1 loss: the difference in units of `beta`, cut off at 1 and -1."""
+    """Derivative of the smooth L1 loss: the difference divided by `beta`, clipped to [-1, 1]."""
     return xp.sign(d) if beta == 0 else cut(xp, d, beta) / beta
 
 
@@ -133,7 +133,7 @@ class huber_loss(Difference):
 
 
 class class_pick(Linear):
-    """Each place's element at its target class, times that class's weight."""
+    """Each position's element at its target class, times that class's weight."""
     home, inputs, exempt = "", ("input", "target", "weight"), _INNER
     examples = ((((3, 4), [1, 0, 3], [2, 1, 3, 1]), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {}))
     formula = "weight[target] * input[target]"
@@ -142,7 +142,7 @@ class class_pick(Linear):
 
 
 class class_spread(Linear):
-    """The transpose of `class_pick`: each element at its target class, times that class's weight, in zeros."""
+    """The transpose of `class_pick`: each element put at its target class, times that class's weight, with zeros elsewhere."""
     home, inputs, exempt = "", ("input", "target", "weight"), _INNER
     examples = ((((3,), [1, 0, 3], None), {"size": (3, 4)}),)
     formula = "scatter(weight[target] * input, target)"
@@ -151,7 +151,7 @@ class class_spread(Linear):
 
 
 class nll_loss(Op):
-    """Minus the log-probability of each target class, weighted; the weighted mean by default."""
+    """Negative log-probability of each target class, weighted; the weighted mean by default."""
     home, inputs, method = "nn.functional", ("input", "target", "weight"), False
     examples = ((((3, 4), [1, 0, 3], None), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {}), (((3, 4), [1, 0, 3], [2, 1, 3, 1]), {}), (((3, 4), [1, 0, 3], None), {"reduction": "none"}))
     formula = "-weight[target] * input[target]"
@@ -164,12 +164,12 @@ class nll_loss(Op):
 
 
 def total(xp, like, target, weight, ignore_index):
-    """The sum of the targets' weights: what the weighted mean divides by."""
+    """Sum of the targets' weights, the divisor of the weighted mean."""
     return xp.sum(xp.class_weights(target, weight, ignore_index, like.dtype))
 
 
 class cross_entropy(Op):
-    """Minus the log of the softmax at each target class, in one pass; the weighted mean by default."""
+    """Negative log of the softmax at each target class, in one pass; the weighted mean by default."""
     home, inputs, aux = "", ("input", "target", "weight"), ("lse",)
     exempt = {"promotion": "the composite of this name decides what it is called with.", "zero_size": "the composite of this name decides what it is called with."}
     examples = ((((3, 4), [1, 0, 3], None), {}), (((2, 3, 2), [[1, 0], [-100, 2]], None), {"label_smoothing": 0.2}), (((3, 4), [1, 0, 3], [2, 1, 3, 1]), {"label_smoothing": 0.1}), (((3, 4), [1, 0, 3], None), {"reduction": "none"}))
@@ -185,11 +185,11 @@ class cross_entropy(Op):
             if weight is None: even = flat * classes - xp.sum(input, axis=axis)
             else: even = xp.sum((lse - input) * along(xp, weight, input.ndim, axis), axis=axis)
             each = (1 - label_smoothing) * each + label_smoothing / classes * even
-        each = xp.where(target == ignore_index, 0, each)  # also of scores that are not finite
+        each = xp.where(target == ignore_index, 0, each)  # also if the scores are not finite
         return xp.sum(each) / xp.sum(shares) if reduction == "mean" else reduced(xp, each, reduction), lse
     def d_input(xp, g, input, target, weight, lse, ignore_index, reduction, label_smoothing):
         shares = xp.class_weights(target, weight, ignore_index, input.dtype)
-        if reduction == "mean": g = xp.where(target == ignore_index, 0, g / xp.sum(shares))  # where every target is ignored, the mean is nan, but its gradient 0
+        if reduction == "mean": g = xp.where(target == ignore_index, 0, g / xp.sum(shares))  # if all targets are ignored, the mean is nan but its gradient is 0
         if not label_smoothing:
             g = g * shares
             return xp.softmax_minus(input, lse, g, g, target, ignore_index)
@@ -204,16 +204,16 @@ class cross_entropy(Op):
 
 
 def along(xp, weight, ndim, axis):
-    """Class weights in a shape that broadcasts against the input."""
+    """Reshape class weights to broadcast against the input."""
     return xp.reshape(weight, tuple(-1 if i == axis else 1 for i in range(ndim)))
 
 
 @composite(home="nn.functional")
 def cross_entropy_(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average=None, ignore_index: int = -100, reduce=None, reduction="mean", label_smoothing=0.0):
-    """The cross-entropy of logits (N, C, ...) with target classes (N, ...), or with target probabilities of the input's shape.
+    """Cross-entropy of logits (N, C, ...) with target classes (N, ...), or with target probabilities of the input's shape.
 
-    `weight` scales classes, `ignore_index` marks targets that do not count, `label_smoothing` moves that share of each target to all
-    classes evenly. The mean is weighted by the targets' weights; with probabilities it is over the batch.
+    `weight` scales classes, targets equal to `ignore_index` do not count, and `label_smoothing` moves that share of each target to all
+    classes evenly. The mean is weighted by the targets' weights; for probabilities it is taken over the batch.
     """
     reduction = reduction_of(size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1: raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
@@ -235,9 +235,9 @@ def cross_entropy_(input: Tensor, target: Tensor, weight: Tensor | None = None, 
 
 @composite(home="nn.functional")
 def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None, label_smoothing=0.0, options=None):
-    """The cross-entropy of a linear layer's output: input (in) or (N, in), linear_weight (C, in) or (C, *places, in), target (N, *places).
+    """Cross-entropy of a linear layer's output: input (in) or (N, in), linear_weight (C, in) or (C, *places, in), target (N, *places).
 
-    Targets are classes, or probabilities (N, C, *places). `options` say how PyTorch saves memory; results do not depend on them.
+    Targets are classes, or probabilities (N, C, *places). `options` control how PyTorch saves memory; they do not change the result.
     """
     if linear_weight.ndim < 2: raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}")
     if input.ndim not in (1, 2): raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")
@@ -258,12 +258,12 @@ def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weig
 
 
 def is_real(x):
-    """Whether a tensor holds more than integers or booleans."""
+    """Return whether a tensor is floating point or complex."""
     return x.dtype.rank > dtypes.INT
 
 
 def one_target_each(op, input, target):
-    """Let the op refuse targets that are not one class for each sample, with ValueError."""
+    """Raise ValueError, by way of the op, unless there is one target class for each sample."""
     given, wanted = input.shape, target.shape
     if not given: op.refuse((input, target), "Expected 1 or more dimensions (got 0)", ValueError)
     n = wanted[0] if wanted else 0
@@ -272,12 +272,12 @@ def one_target_each(op, input, target):
 
 
 def same_type(input, weight):
-    """RuntimeError where the classes' weights have another dtype than the input."""
+    """Raise RuntimeError if the class weights have another dtype than the input."""
     if weight is not None and weight.dtype != input.dtype: raise RuntimeError(f"expected scalar type {input.dtype.name} but found {weight.dtype.name}, the dtype of weight")
 
 
 def reduction_of(size_average, reduce, reduction):
-    """PyTorch's deprecated pair of flags, and its first name of the mean, as a reduction."""
+    """Return the reduction that PyTorch's deprecated flags, or its old name of the mean, stand for."""
     if size_average is None and reduce is None:
         if reduction != "elementwise_mean": return reduction
         warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
@@ -287,7 +287,7 @@ def reduction_of(size_average, reduce, reduction):
 
 
 def flagged(size_average, reduce):
-    """The reduction that the flags stand for."""
+    """Return the reduction that the flags stand for."""
     return "none" if reduce is False else "sum" if size_average is False else "mean"
 
 
@@ -295,7 +295,7 @@ def flagged(size_average, reduce):
 
 
 class Binary(Op):
-    """A loss of one probability for each element."""
+    """Base of losses with one probability for each element."""
     home, types, method = "nn.functional", "promote", False
     @staticmethod
     def why(*shapes):
@@ -307,7 +307,7 @@ def alike(input, target, rule):
 
 
 class binary_cross_entropy(Binary):
-    """Minus the log-probability of targets between 0 and 1, given probabilities; logs are cut off at -100."""
+    """Negative log-likelihood of targets between 0 and 1, given probabilities; logarithms are at least -100."""
     inputs, domain, types = ("input", "target", "weight"), (0.1, 0.9), "same"
     samples = (((3, 4), (3, 4)), ((3, 4), (3, 4), (4,)))
     formula = "-weight * (target * log(input) + (1 - target) * log(1 - input))"
@@ -329,7 +329,7 @@ def surprise(xp, p, target): return -(target * xp.maximum(xp.log(p), -100.0) + (
 
 
 class binary_cross_entropy_with_logits(Binary):
-    """Minus the log-probability of targets between 0 and 1, given logits; `pos_weight` scales the positive class."""
+    """Negative log-likelihood of targets between 0 and 1, given logits; `pos_weight` scales the positive class."""
     inputs = ("input", "target", "weight", "pos_weight")
     order = ("input", "target", "weight", "reduction", "pos_weight")
     samples = (((3, 4), (3, 4)), ((3, 4), (3, 4), (4,), (4,)))
@@ -368,7 +368,7 @@ def known_reduction(reduction):
 
 
 def finish(each, reduction):
-    """`reduced`, for composites."""
+    """`reduced` for composites."""
     known_reduction(reduction)
     if reduction == "mean": return each.mean()
     if reduction == "sum": return each.sum()
@@ -378,9 +378,10 @@ def finish(each, reduction):
 @composite(home="nn.functional")
 @parsed
 def kl_div(input: Tensor, target: Tensor, size_average=None, reduce=None, reduction="mean", log_target: bool = False):
-    """Target times the log of target over prediction; `input` holds log-probabilities, `target` too with `log_target`.
+    """Kullback-Leibler divergence `target * (log(target) - input)` for log-probabilities `input`, and `target` too with `log_target`.
 
-    "batchmean" is the mathematical divergence for a batch; "mean" divides by the number of elements, too, and PyTorch warns of it.
+    "batchmean" is the mathematical divergence, averaged over the batch; "mean" divides by the number of elements, and warns as PyTorch
+    does.
     """
     given, reduction = reduction, reduction_of(size_average, reduce, reduction)
     if reduction != "batchmean": known_reduction(reduction)
@@ -393,18 +394,18 @@ def kl_div(input: Tensor, target: Tensor, size_average=None, reduce=None, reduct
 
 @composite(home="nn.functional")
 def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full=False, eps=1e-6, reduction="mean"):
-    """Minus the log-likelihood of targets under normal distributions with means `input` and variances `var`, which are kept above `eps`."""
+    """Negative log-likelihood of targets under normal distributions with means `input` and variances `var`, clamped to at least `eps`."""
     if isinstance(var, float): var = tensor(var, dtype=input.dtype).expand(input.shape)
     if not isinstance(var, Tensor): raise TypeError(f"gaussian_nll_loss(): argument 'var' must be float or Tensor, not {type(var).__name__}")
     if bool((var < 0).any()): raise ValueError("var has negative entry/entries")
     if tuple(var.shape) != tuple(input.shape):
-        once = [i for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=False)) if v == 1 and n != 1]  # where one variance serves all
+        once = [i for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=False)) if v == 1 and n != 1]  # with one variance for all
         if tuple(input.shape[:-1]) == tuple(var.shape): var = var.unsqueeze(-1)
         elif var.ndim != input.ndim or len(once) != 1 or any(v != n for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=True)) if i not in once):
             raise ValueError(f"var is of incorrect size: expected {tuple(input.shape)}, or 1 in one of its dimensions, got {tuple(var.shape)}")
     if reduction not in ("none", "mean", "sum"): raise ValueError(reduction + " is not valid")
     var = var.clone()
-    var.data.clamp_(min=eps)  # cut off without cutting the gradient
+    var.data.clamp_(min=eps)  # clamped outside the graph: the gradient passes through
     each = 0.5 * (var.log() + (input - target) ** 2 / var)
     return finish(each + 0.5 * math.log(2 * math.pi) if full else each, reduction)
 
@@ -412,7 +413,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full=False, eps=1
 @composite(home="nn.functional")
 @parsed
 def poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average=None, eps: float = 1e-8, reduce=None, reduction="mean"):
-    """Minus the log-likelihood of counts under Poisson distributions whose (log) rates are `input`; `full` adds Stirling's term."""
+    """Negative log-likelihood of counts under Poisson distributions of (log) rates `input`; `full` adds Stirling's term."""
     reduction = reduction_of(size_average, reduce, reduction)
     if reduction not in ("none", "mean", "sum"): raise ValueError(reduction + " is not a valid value for reduction")
     each = input.exp() - target * input if log_input else input - target * (input + float(eps)).log()

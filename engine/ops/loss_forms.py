@@ -1,4 +1,4 @@
-"""`nn.functional`'s forms of elementwise losses: with PyTorch's older flags in place of `reduction`, and with a weight for each element."""
+"""`nn.functional` forms of the elementwise losses, with PyTorch's older flags and a weight for each element."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ F = "nn.functional"
 
 
 def weighted(op, input, target, weight, reduction, by_weights, **attrs):
-    """The loss of each element times its weight; the mean divides by the sum of the weights, or (not `by_weights`) by their number."""
+    """Loss of each element times its weight; the mean divides by the sum of the weights, or without `by_weights` by their number."""
     if tuple(weight.shape) != tuple(input.shape): raise ValueError(f"Weights and input must have the same size, but got {list(weight.shape)} and {list(input.shape)}.")
     each = op.call(input, target, reduction="none", **attrs) * weight
     return each.sum() / weight.sum() if known_reduction(reduction) == "mean" and by_weights else finish(each, reduction)
@@ -71,7 +71,7 @@ def _nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_
 
 
 def same_size(op, input, target, rule):
-    """Let the op refuse targets that are not one for each element, with ValueError; AttributeError for what is no tensor, as in PyTorch."""
+    """Raise ValueError, by way of the op, unless targets have the input's shape; AttributeError for operands that are no tensors."""
     if input.size() != target.size(): op.refuse((input, target), rule.format(target.size(), input.size()), ValueError)
 
 

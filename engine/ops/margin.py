@@ -1,4 +1,4 @@
-"""Losses of scores and distances that should lie apart: how much they lack to a margin."""
+"""Margin losses of scores and distances."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from .shape import broadcast_shapes
 
 @composite(home="nn.functional")
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, size_average=None, reduce=None, reduction="mean"):
-    """The distance itself where the target is 1; where it is -1, what it lacks to `margin`."""
+    """The distance where the target is 1; `max(0, margin - distance)` where it is -1."""
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     zero = input.new_zeros(())
-    lack = (input.new_full(input.shape, margin) - input).clamp_min(0)  # of integers an integer, as in PyTorch
+    lack = (input.new_full(input.shape, margin) - input).clamp_min(0)  # for integers an integer, as in PyTorch
     each = zero.where(target == 1, lack) + zero.where(target == -1, input)
     return finish(each, reduction)
 
 
 @composite(home="nn.functional")
 def margin_ranking_loss(input1, input2, target, margin: float = 0, size_average=None, reduce=None, reduction="mean"):
-    """What the difference of the inputs, in the direction of the target (1 or -1), lacks to `margin`."""
+    """`max(0, -target * (input1 - input2) + margin)` for targets 1 and -1."""
     if not input1.ndim == input2.ndim == target.ndim: raise RuntimeError(f"margin_ranking_loss : All input tensors should have same dimension but got sizes: input1: {input1.shape}, input2: {input2.shape}, target: {target.shape} ")
     return ranked(input1, input2, target, margin, reduction_of(size_average, reduce, reduction))
 
 
 def ranked(input1, input2, target, margin, reduction):
-    """`margin_ranking_loss` of tensors that broadcast."""
+    """`margin_ranking_loss` for tensors that broadcast."""
     return finish((-target * (input1 - input2) + float(margin)).clamp_min(0), reduction)
 
 
 @composite(home="nn.functional")
 def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average=None, reduce=None, reduction="mean"):
-    """One minus the cosine of pairs whose target is 1; where it is -1, the cosine beyond `margin`."""
+    """`1 - cosine` for pairs with target 1, `max(0, cosine - margin)` for pairs with target -1."""
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     if target.ndim > 1: raise RuntimeError("0D or 1D target tensor expected, multi-target not supported")
     if target.ndim + 1 != input1.ndim or input1.ndim != input2.ndim: raise RuntimeError(f"{target.ndim}D target tensor expects {target.ndim + 1}D input tensors, but found inputs with sizes {list(input1.shape)} and {list(input2.shape)}.")
@@ -49,7 +49,7 @@ def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin
 
 @composite(home="nn.functional")
 def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin=1.0, p: float = 2, eps: float = 1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
-    """How much closer than by `margin` the anchor is to the positive than to the negative, in the p-norm."""
+    """`max(0, d(anchor, positive) - d(anchor, negative) + margin)` for the p-norm distance d."""
     if margin <= 0: raise ValueError(f"margin must be greater than 0, got {margin}")
     return triplet(anchor, positive, negative, margin, p, eps, swap, reduction_of(size_average, reduce, reduction))
 
@@ -64,7 +64,7 @@ def triplet(anchor, positive, negative, margin, p, eps, swap, reduction):
 
 @composite(home="nn.functional")
 def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
-    """`triplet_margin_loss` with any distance between two batches of vectors."""
+    """`triplet_margin_loss` with any distance function of two batches of vectors."""
     if margin <= 0: raise ValueError(f"margin must be greater than 0, got {margin}")
     distance = distance_function or pairwise_distance
     near, far = distance(anchor, positive), distance(anchor, negative)
@@ -74,7 +74,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
 @composite(home="nn.functional")
 def multi_margin_loss(input: Tensor, target: Tensor, p=1, margin: float = 1.0, weight: Tensor | None = None, size_average=None, reduce=None, reduction="mean"):
-    """How much each wrong class's score comes closer than `margin` to the target's, to the power `p` (1 or 2), averaged over classes."""
+    """`max(0, margin - score of the target + score)**p` (p is 1 or 2), summed over the wrong classes and divided by the number of classes."""
     if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1: raise ValueError("weight must be one-dimensional")
     refuse_gradients("multi_margin_loss", weight=weight)
@@ -83,7 +83,7 @@ def multi_margin_loss(input: Tensor, target: Tensor, p=1, margin: float = 1.0, w
     if rows.ndim != 2 or at.numel() != rows.shape[0] or target.ndim > 1: raise RuntimeError(f"inconsistent target size, expected {rows.shape[0]} but got {list(target.shape)}")
     _classes(at)
     at = at.unsqueeze(1)
-    each = (margin - rows.gather(1, at) + rows).relu()  # at the margin itself the slope is 0
+    each = (margin - rows.gather(1, at) + rows).relu()  # the gradient at the margin itself is 0
     each = each * each if p == 2 else each
     if weight is not None: each = each * weight[at]
     each = each.masked_fill(_one_hot(at, rows.shape[1]), 0).sum(1) / rows.shape[1]
@@ -95,13 +95,13 @@ def _classes(target):
 
 
 def _one_hot(at, classes):
-    """Which of the classes each row of indices (N, k) names: a mask (N, classes)."""
+    """Mask (N, classes) of the classes that each row of indices (N, k) contains."""
     return (at.unsqueeze(-1) == arange(classes, device=at.device)).any(1)
 
 
 @composite(home="nn.functional")
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average=None, reduce=None, reduction="mean"):
-    """How much each class outside the target comes closer than 1 to each class inside; a row's target classes end at the first -1."""
+    """`max(0, 1 - score inside + score outside)` for each class inside and outside the target; target classes end at the first -1."""
     reduction = known_reduction(reduction_of(size_average, reduce, reduction))
     if tuple(input.shape) != tuple(target.shape): raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
     rows, at = (input, target) if input.ndim == 2 else (input.reshape(1, input.numel()), target.reshape(1, target.numel()))
@@ -116,7 +116,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, size_average=None, red
 
 @composite(home="nn.functional")
 def multilabel_soft_margin_loss(input, target, weight=None, size_average=None, reduce=None, reduction="mean"):
-    """The binary cross-entropy with logits of every class, averaged over the classes."""
+    """Binary cross-entropy with logits of every class, averaged over the classes."""
     sigmoid_log = functions["nn.functional.logsigmoid"]
     each = -(target * sigmoid_log(input) + (1 - target) * sigmoid_log(-input))
     each = each if weight is None else each * weight

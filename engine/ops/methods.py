@@ -1,4 +1,4 @@
-"""Methods that run a Python function on each element or fill a diagonal, and in-place methods and copies of views as functions."""
+"""Methods that call a Python function for each element or fill a diagonal; in-place methods and view copies as functions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .split import sliced, split
 
 
 def _by_element(name: str, self: Tensor, others: tuple, callable: Callable) -> Tensor:
-    """Replace each element by `callable` of it and of those in the same place of the other tensors."""
+    """Replace each element by `callable` of it and of the corresponding elements of the other tensors."""
     if self.is_cuda:
         raise TypeError(f"{name} is only implemented on CPU tensors")
     if self.requires_grad:
@@ -36,22 +36,22 @@ def _by_element(name: str, self: Tensor, others: tuple, callable: Callable) -> T
 
 
 def apply_(self: Tensor, callable: Callable) -> Tensor:
-    """Replace each element of a CPU tensor by `callable` of it: slow, for what has no op."""
+    """Replace each element of a CPU tensor by `callable` of it; slow, for functions without an op."""
     return _by_element("apply_", self, (), callable)
 
 
 def map_(self: Tensor, tensor: Tensor, callable: Callable) -> Tensor:
-    """Replace each element by `callable` of it and of the one in the same place of another tensor, which broadcasts."""
+    """Replace each element by `callable` of it and of the corresponding element of another tensor, which broadcasts."""
     return _by_element("map_", self, (tensor,), callable)
 
 
 def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable) -> Tensor:
-    """Replace each element by `callable` of it and of those in the same place of two other tensors."""
+    """Replace each element by `callable` of it and of the corresponding elements of two other tensors, which broadcast."""
     return _by_element("map2_", self, (x, y), callable)
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Write a number on the main diagonal; with `wrap` a tall matrix has further diagonals, a row apart, below the first."""
+    """Write a scalar to the main diagonal; with `wrap`, a tall matrix has further diagonals below it, one row apart."""
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if self.ndim > 2 and len(set(self.shape)) > 1:
@@ -71,17 +71,17 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 
 def as_subclass(self: Tensor, cls: type) -> Any:
-    """The same memory and place in the graph as an instance of a subclass of Tensor."""
+    """The same memory and graph history as an instance of a subclass of Tensor."""
     if not (isinstance(cls, type) and issubclass(cls, Tensor)):
         raise TypeError(f"as_subclass: expected a subclass of Tensor, got {cls!r}")
-    seen = Tensor.view(self, tuple(self.shape)) if self.requires_grad else self  # what is made of a leaf is no leaf
+    seen = Tensor.view(self, tuple(self.shape)) if self.requires_grad else self  # a result of a leaf is not a leaf
     out = object.__new__(cls)
     out.array, out.node, out._view = self.array, seen.node, seen._view
     return out
 
 
 def dequantize(self: Tensor) -> Tensor:
-    """The tensor itself, in float32: it is not quantised."""
+    """Return the tensor in float32: it is not quantised."""
     return self.float()
 
 
@@ -105,7 +105,7 @@ _IN_PLACE = ["abs", "acos", "acosh", "addmv", "arccos", "arccosh", "arcsin", "ar
 
 
 def _as_function(name: str) -> Any:
-    """`torch.<name>_`: the method, or the function of torch.nn.functional told to work in place."""
+    """Return `torch.<name>_`: the method, or the `nn.functional` function with `inplace=True`."""
     method, fn = getattr(Tensor, f"{name}_", None), functions.get(f"nn.functional.{name}")
 
     def call(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -126,23 +126,23 @@ functions |= {"detach": Tensor.detach, "dequantize": dequantize}
 
 @composite
 def detach_copy(input: Tensor) -> Tensor:
-    """A copy of the tensor, cut from the graph."""
+    """Copy of the tensor, detached from the graph."""
     return clone(input.detach(), memory_format=contiguous_format)
 
 
 @composite
 def select_copy(input: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of one slice of a dimension."""
+    """Copy of one slice of a dimension."""
     return clone(input.select(dim, index), memory_format=contiguous_format)
 
 
 @composite
 def slice_copy(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    """A copy of the slices `start:end:step` of a dimension."""
+    """Copy of the slices `start:end:step` of a dimension."""
     return clone(sliced(input, dim, start, end, step), memory_format=contiguous_format)
 
 
 @composite(method=True)
 def unsafe_split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple:
-    """`split_with_sizes`, whose pieces can be written in place, without the tensor's gradient hearing of it; here they are copies."""
+    """`split_with_sizes` with pieces that can be written in place without autograd tracking; here they are copies."""
     return tuple(clone(piece) for piece in split(input, split_sizes, dim))

@@ -1,4 +1,4 @@
-"""Normalisation layers as ops: over batches, layers, groups, instances; by the root mean square; to unit length."""
+"""Normalisation over batches, layers, groups and instances, by the root mean square, and to unit length."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NORM = {"promotion": "PyTorch mixes dtypes for its weights alone, and in mixed-
 
 
 def layer_shape(normalized_shape):
-    """The sizes that are normalised; Refused when there are none."""
+    """Return the sizes to normalise over. Raises RuntimeError if there are none."""
     if not hasattr(normalized_shape, "__iter__"): raise Refused(f"argument 'normalized_shape' must be tuple of ints, not {type(normalized_shape).__name__}", TypeError)
     if not len(normalized_shape): raise Refused("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
     return tuple(normalized_shape)
 
 
 def layer_axes(shape, normalized_shape):
-    """The dimensions that are normalised, counted from the front; Refused when they do not end the input's shape."""
+    """Return the dimensions to normalise over, counted from the front. Raises RuntimeError unless they end the input's shape."""
     want = layer_shape(normalized_shape)
     n = len(want)
     if len(shape) < n or tuple(shape[len(shape) - n:]) != want:
@@ -36,18 +36,18 @@ def layer_axes(shape, normalized_shape):
 
 
 def fitting(name, x, shape):
-    """Refused when a weight or bias does not have the shape that is normalised."""
+    """Raise RuntimeError unless a weight or bias has the normalised shape."""
     if x is not None and tuple(x.shape) != tuple(shape): raise Refused(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(x.shape)} and normalized_shape = {list(shape)}")
 
 
 def refuse_integers(array):
-    """NotImplementedError for what has no mean and variance of its own dtype."""
+    """Raise NotImplementedError for integers and bools, which have no mean and variance of their own dtype."""
     d = FROM_NUMPY.get(getattr(array, "dtype", None))
     if d is not None and d.rank < FLOAT: raise Refused(f"not implemented for {d.name}; convert the input with .float()", NotImplementedError)
 
 
 class Mixed:
-    """An op on an input in half precision that takes weights in float32 too: it computes in float32 anyway."""
+    """Base of ops that also take float32 weights with a half-precision input, since they compute in float32 anyway."""
 
     @classmethod
     def prepare(cls, arrays):
@@ -59,12 +59,12 @@ class Mixed:
 
 
 def mixed(input, *weights):
-    """Whether the input is in half precision and its weights or statistics are in float32."""
+    """Return whether the input is in half precision and its weights or statistics are in float32."""
     return input.array.dtype in LOW and any(w is not None and w.array.dtype == F32 for w in weights)
 
 
 class layer_norm(Mixed, Op):
-    """Zero mean and unit variance over the last dimensions, which have the shape `normalized_shape`; then weight and bias."""
+    """Normalise to zero mean and unit variance over the last dimensions, of shape `normalized_shape`; then apply weight and bias."""
     home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
     order = ("input", "normalized_shape", "weight", "bias", "eps")
     examples = ((((4, 5), (5,), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), (3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}), (((3, 6), None, None), {"normalized_shape": (6,)}))
@@ -85,7 +85,7 @@ class layer_norm(Mixed, Op):
 
 
 class batch_normalize(Op):
-    """Zero mean and unit variance of each channel over the batch and all places; the means and (biased) variances come along."""
+    """Normalise each channel over the batch and all positions; also return the means and (biased) variances."""
     home, inputs, types = "", ("input", "weight", "bias"), "same"
     outputs, differentiable, aux = ("out", "mean", "var"), ("out",), ("center", "rstd")
     laid = staticmethod(as_channels)
@@ -108,22 +108,22 @@ class batch_normalize(Op):
 
 
 def channel_axes(ndim):
-    """All dimensions but the channels', the second."""
+    """All dimensions except the channels, the second one."""
     return (0, *range(2, ndim))
 
 
 def beside(xp, weight, input):
-    """A channel's weight in a shape that broadcasts against (N, C, ...)."""
+    """Reshape a weight per channel to broadcast against (N, C, ...)."""
     return None if weight is None else xp.reshape(weight, (1, -1) + (1,) * (input.ndim - 2))
 
 
 @composite(home="nn.functional")
 @parsed
 def batch_norm(input, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float | None = 0.1, eps: float = 1e-5):
-    """Each channel of (N, C, ...) to zero mean and unit variance, then weight and bias.
+    """Normalise each channel of (N, C, ...) to zero mean and unit variance, then apply weight and bias.
 
-    In training the batch's own statistics are used, and `running_mean` and `running_var` (unbiased) move towards them in place; else these
-    two are used.
+    In training the batch's own statistics are used, and `running_mean` and `running_var` (unbiased) move towards them in place; otherwise
+    these two are used.
     """
     if training:
         if eps <= 0: raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
@@ -132,13 +132,13 @@ def batch_norm(input, running_mean: Tensor | None, running_var: Tensor | None, w
 
 
 def several(shape):
-    """ValueError where every channel has one number, whose deviation is 0."""
+    """Raise ValueError if each channel has a single value, the deviation of which is 0."""
     if math.prod((shape[0], *shape[2:])) == 1: raise ValueError(f"Expected more than 1 value per channel when training, got input size {shape}")
 
 
 def normalized(input, running_mean, running_var, weight, bias, training, momentum, eps):
-    """`batch_norm`, of one number a channel too."""
-    if not input.numel():  # a batch without elements has no statistics: nothing is learned from it
+    """`batch_norm`, also for a single value per channel."""
+    if not input.numel():  # an empty batch has no statistics and updates none
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0]
     if mixed(input, running_mean, running_var, weight, bias):
@@ -160,7 +160,7 @@ def normalized(input, running_mean, running_var, weight, bias, training, momentu
 
 
 def refuse_statistics(input, channels, running_mean, running_var, weight, bias, training):
-    """An error, in PyTorch's order, where an input does not fit its channels' weights and statistics."""
+    """Raise PyTorch's first error for an input that does not fit its weights and statistics."""
     given, dtype = (running_mean, running_var, weight, bias), input.dtype
     fits = channels and dtype.rank >= FLOAT and (running_mean is None) == (running_var is None) and (training or running_mean is not None)
     if fits and all(x is None or x.array.shape == (channels,) and x.dtype is dtype and (i > 1 or x.node is None) for i, x in enumerate(given)): return
@@ -178,14 +178,14 @@ def refuse_statistics(input, channels, running_mean, running_var, weight, bias, 
 
 
 def _towards(running: Tensor, value, momentum):
-    """Move a running statistic towards the batch's, in place; no momentum: take the batch's."""
+    """Move a running statistic towards the batch's, in place; without a momentum, set it to the batch's."""
     array = running.array
     array += (value - array) * (1.0 if momentum is None else momentum)
     inplace.note_write_to(running, "batch_norm")
 
 
 class group_norm(Mixed, Op):
-    """Zero mean and unit variance over each of `num_groups` groups of channels of every sample; then each channel's weight and bias."""
+    """Normalise each of `num_groups` groups of channels of every sample to zero mean and unit variance; then apply weight and bias."""
     home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
     order = ("input", "num_groups", "weight", "bias", "eps")
     laid = staticmethod(as_channels)
@@ -210,7 +210,7 @@ class group_norm(Mixed, Op):
 
 @front("group_norm", home="nn.functional", method=False)
 def _group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
-    if input.ndim > 1 and input.shape[0] * input.shape[1] // num_groups * math.prod(input.shape[2:]) == 1:  # no groups divide by zero, as in PyTorch
+    if input.ndim > 1 and input.shape[0] * input.shape[1] // num_groups * math.prod(input.shape[2:]) == 1:  # 0 groups: ZeroDivisionError, as in PyTorch
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
     return group_norm.call(input, num_groups, weight, bias, eps)
 
@@ -219,25 +219,25 @@ _group_norm.__doc__ = group_norm.__doc__
 
 
 def grouped(xp, x, num_groups):
-    """(N, C, ...) as (N, groups, all else)."""
+    """Reshape (N, C, ...) to (N, groups, rest)."""
     return xp.reshape(x, (x.shape[0], num_groups, -1 if 0 not in x.shape else 0))
 
 
 @composite(home="nn.functional")
 def instance_norm(input, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5):
-    """Each channel of each sample of (N, C, ...) to zero mean and unit variance, then each channel's weight and bias.
+    """Normalise each channel of each sample of (N, C, ...) to zero mean and unit variance, then apply weight and bias.
 
-    Running statistics, when given, move towards the mean of the samples' own; with `use_input_stats` False they are used instead.
+    Running statistics, if given, move towards the mean of the samples' own; with `use_input_stats=False` they are used instead.
     """
     if use_input_stats and math.prod(input.shape[2:]) == 1: raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     return of_samples(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 def of_samples(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps):
-    """`instance_norm`, of one number a channel too: `batch_norm` of one sample that has the channels of all."""
+    """`instance_norm`, also for a single value per channel: `batch_norm` of one sample with the channels of all samples."""
     if not use_input_stats and (running_mean is None or running_var is None): raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
     n, c = input.shape[:2] if input.ndim > 1 else (input.size(0), input.size(1))
-    affine = all(x is None or x.array.shape == (c,) and x.dtype is input.dtype for x in (weight, bias))  # else what they lack is said below
+    affine = all(x is None or x.array.shape == (c,) and x.dtype is input.dtype for x in (weight, bias))  # else `normalized` raises
     whole, shape = input.reshape((1, n * c, *input.shape[2:])), (1, c) + (1,) * (input.ndim - 2)
     each = [x if x is None else x.repeat(n) for x in (running_mean, running_var, *((None, None) if affine else (weight, bias)))]
     if affine and running_mean is running_var is None and input.numel():
@@ -247,13 +247,13 @@ def of_samples(input, running_mean, running_var, weight, bias, use_input_stats, 
     out = out.reshape(input.shape)
     if affine and weight is not None: out = out * weight.reshape(shape)
     if affine and bias is not None: out = out + bias.reshape(shape)
-    for running, moved in zip((running_mean, running_var), each, strict=False):  # last: they may be the weight or the bias too
+    for running, moved in zip((running_mean, running_var), each, strict=False):  # last, since they may also be the weight or the bias
         if running is not None and use_input_stats: running.copy_(moved.reshape((n, c)).mean(0))
     return out
 
 
 class rms_norm(Mixed, Op):
-    """Division by the root mean square over the last dimensions, which have the shape `normalized_shape`; then the weight."""
+    """Divide by the root mean square over the last dimensions, of shape `normalized_shape`; then apply the weight."""
     home, inputs, aux, types, method, exempt, row_major = "nn.functional", ("input", "weight"), ("rstd",), "same", False, _NORM, True
     order = ("input", "normalized_shape", "weight", "eps")
     examples = ((((4, 5), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}))
@@ -263,7 +263,7 @@ class rms_norm(Mixed, Op):
     def prepare(cls, arrays):
         x, weight = arrays
         if hasattr(x, "dtype") and hasattr(weight, "dtype") and x.dtype != weight.dtype and not (x.dtype in LOW and weight.dtype == F32):
-            arrays = [x, devices.namespace(weight).astype(weight, x.dtype)]  # PyTorch gives the input's dtype, whatever the weight's
+            arrays = [x, devices.namespace(weight).astype(weight, x.dtype)]  # PyTorch gives the result the input's dtype
         return super().prepare(arrays)
 
     def forward(xp, input, weight=None, *, normalized_shape: Sequence[int], eps: float | None = None):
@@ -281,20 +281,20 @@ class rms_norm(Mixed, Op):
 
 @composite(home="nn.functional")
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
-    """Each element divided by a power of the mean square over `size` neighbouring channels."""
+    """Divide each element by a power of the mean square over `size` neighbouring channels."""
     if input.ndim < 3: raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if not input.numel(): return input
     n, c = input.shape[:2]
     squares = functions["nn.functional.pad"]((input * input).reshape(n, 1, c, -1), (0, 0, size // 2, (size - 1) // 2))
     pool = functions["nn.functional.avg_pool2d"]
-    pool = pool if input.ndim == 3 else casting.listed("nn.functional.avg_pool3d", pool)  # PyTorch's in more dimensions
+    pool = pool if input.ndim == 3 else casting.listed("nn.functional.avg_pool3d", pool)  # in PyTorch, a 3-d pool for more dimensions
     mean = pool(squares, (size, 1), 1)
     return input / (mean.reshape(input.shape) * alpha + k) ** beta
 
 
 @composite(home="nn.functional")
 def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
-    """Vectors along `dim` divided by their `p`-norm, or by `eps` where that is larger."""
+    """Divide vectors along `dim` by their `p`-norm, or by `eps` if that is larger."""
     if out is not None: return into(normalize, (input, p, dim, eps), {"out": out})
     return input / input.norm(p, dim, keepdim=True).clamp_min(eps)
 

@@ -38,21 +38,21 @@ def _squeezed(xp, pair, shape, dim, keepdim):
 
 
 class median_(Pairs, Op):
-    """The lower median along `dim` and its index; nan where there is a nan."""
+    """Lower median along `dim` and its index; nan where there is a nan."""
     name, refuses, examples = "median", "bc", PLACES[:3]
     def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, dim, "median"), input.shape, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
 
 class nanmedian_(Pairs, Op):
-    """The lower median along `dim` of the elements that are not nan, and its index."""
+    """Lower median along `dim` of the elements that are not nan, and its index."""
     name, refuses, examples = "nanmedian", "bc", PLACES[:3]
     def forward(xp, input, dim, keepdim=False): return _squeezed(xp, xp.ranked(input, dim, "nanmedian"), input.shape, dim, keepdim)
     def d_input(xp, g, indices, shape, dim): return at_places(xp, g, indices, shape, dim)
 
 
 class median_of_all(OfAll, Op):
-    """The lower median of all elements (of those that are not nan with `skip_nan`); equal ones share the gradient."""
+    """Lower median of all elements, or with `skip_nan` of those that are not nan; ties share the gradient equally."""
     refuses, examples = "bc", ((((2, 3),), {}), (((5,),), {"skip_nan": True}))
     def forward(xp, input, skip_nan=False): return xp.median_of_all(input, skip_nan)
 
@@ -71,7 +71,7 @@ _median("nanmedian", nanmedian_, True)
 
 
 class mode(Pairs, Op):
-    """The most frequent value along `dim` (the smallest of several) and the index where it stands last."""
+    """Most frequent value along `dim` (the smallest at a tie) and the index of its last occurrence."""
     home = "engine"
     examples = ((((2, 4),), {"dim": 1}), (((5,),), {"keepdim": True}), (([[2, 1, 2, 1, 3], [1, 1, 2, 5, 1]],), {}), (([3, 1, 3],), {"dim": 0, "keepdim": True}))
     def forward(xp, input, dim=-1, keepdim=False): return _squeezed(xp, xp.mode(input, dim), input.shape, dim, keepdim)
@@ -80,16 +80,16 @@ class mode(Pairs, Op):
 
 @composite(method=True)
 def quantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """The values below which the fractions `q` (a number, or a 1-d tensor) of the elements lie, along `dim` or of all; nan where there is a nan.
+    """Quantiles at the fractions `q` (a scalar or a 1-d tensor), along `dim` or of all elements; nan where there is a nan.
 
-    Between two elements: `interpolation` is "linear", "lower", "higher", "nearest" or "midpoint". A 1-d `q` becomes the first dimension.
+    Between two elements, `interpolation` is "linear", "lower", "higher", "nearest" or "midpoint". A 1-d `q` becomes the first dimension.
     """
     return _quantile("quantile", input, q, dim, keepdim, interpolation, lambda x, q: (q * (n := x.shape[-1] - 1)).masked_fill(isnan(x).any(-1, keepdim=True), n))
 
 
 @composite(method=True)
 def nanquantile(input, q, dim=None, keepdim=False, *, interpolation="linear"):
-    """`quantile` of the elements that are not nan; nan where there are none."""
+    """`quantile` of the elements that are not nan; nan if there are none."""
     def ranked(x, q): return q * (isnan(x).logical_not().sum(-1, keepdim=True) - 1).clamp(min=0).to(x.dtype)
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, ranked)
 
@@ -126,7 +126,7 @@ def _quantile(name, input, q, dim, keepdim, interpolation, ranked):
 
 @front("unique")
 def _unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
-    """The values that occur, sorted, each once (along `dim`: the slices that occur), on demand with the inverse and the counts."""
+    """Sorted unique values (along `dim`: unique slices), optionally with the inverse indices and the counts."""
     must_be_tensor("unique", "input", input)
     xp, dim = devices.namespace(input.array), _slices(input, dim)
     values, inverse, counts = xp.unique(input.array, return_inverse=True, return_counts=True, axis=dim, equal_nan=False)
@@ -136,7 +136,7 @@ def _unique(input, sorted=True, return_inverse=False, return_counts=False, dim=N
 
 @front("unique_consecutive")
 def _unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
-    """The values without those equal to the one before (along `dim`: slices), on demand with the inverse and the counts."""
+    """Values without consecutive repeats (along `dim`: slices), optionally with the inverse indices and the counts."""
     must_be_tensor("unique_consecutive", "input", input)
     xp, dim = devices.namespace(input.array), _slices(input, dim)
     rows = input.array.reshape(-1) if dim is None else xp.moveaxis(input.array, dim, 0)
@@ -148,7 +148,7 @@ def _unique_consecutive(input, return_inverse=False, return_counts=False, dim=No
 
 
 def _slices(input, dim):
-    """The dimension, counted from 0, whose slices are compared; RuntimeError where these have no elements, and so are all alike."""
+    """Return the dimension of the slices to compare, counted from 0. Raises RuntimeError if the slices have no elements."""
     if dim is None: return None
     if not input.ndim: raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
     dim = wrap_dim(dim, input.ndim)
@@ -162,21 +162,21 @@ def _asked(found, inverse, counts):
 
 
 class bincount(Op):
-    """How often each non-negative integer occurs in a 1-d tensor, or the sum of its `weights`; at least `minlength` places."""
+    """Count of each non-negative integer in a 1-d tensor, or the sum of its `weights`; the result has at least `minlength` elements."""
     inputs, examples = ("input", "weights"), ((([0, 1, 1, 3], None), {}), (([0, 1, 1], None), {"minlength": 5}), (([0, 2, 2], [0.5, 1.0, 2.0]), {}))
     exempt = {"reverse": "PyTorch does not differentiate bincount, not even by the weights.", "meta": "How many places there are, only the data tell."}
     def forward(xp, input, weights=None, minlength=0): return xp.count_integers(input, weights, minlength)
 
 
 class histc(Refusing, Op):
-    """How many elements fall into each of `bins` equal bins between `min` and `max`; equal ones mean the range of the data."""
-    exact = True  # half precision finds the bins too
+    """Histogram of the elements in `bins` equal bins between `min` and `max`; if these are equal, over the range of the data."""
+    exact = True  # bins are found in half precision too
     inputs, types, refuses, examples = ("input",), "promote", "bic", ((((20,),), {"bins": 4}), (((4, 5),), {"bins": 3, "min": 0.6, "max": 1.2}))
     def forward(xp, input, bins=100, min=0, max=0): return xp.histogram(input, bins, *(fitting(bound, float64) for bound in (min, max)))
 
 
 class searchsorted_(Op):
-    """Where values would be inserted into the sorted last dimension of `input`."""
+    """Indices at which values would be inserted into the sorted last dimension of `input`."""
     name, home, inputs = "searchsorted", "", ("input", "values")
     examples = (([1.0, 3.0, 5.0], [[3.0, 6.0], [0.0, 4.0]]), {}), (([[1, 3, 5], [2, 4, 6]], [[3, 6], [3, 6]]), {"right": True})
     def forward(xp, input, values, right=False, out_int32=False): return xp.astype(xp.search(input, values, right), "int32" if out_int32 else "int64")
@@ -184,7 +184,10 @@ class searchsorted_(Op):
 
 @front("searchsorted", method=False, out=True)
 def _searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, sorter=None):
-    """Where `input` (a tensor or a number) would be inserted into the sorted last dimension, before equal ones; `right=True` or `side="right"`: after."""
+    """Indices at which `input`, a tensor or a scalar, would be inserted into the sorted last dimension.
+
+    They are before equal elements, or after them with `right=True` or `side="right"`.
+    """
     if side not in (None, "left", "right"): raise RuntimeError(f"searchsorted(): side can only be 'left' or 'right' but got {side}")
     if side == "left" and right: raise RuntimeError("searchsorted(): side and right can't be set to opposites, got side of left while right was True")
     if not sorted_sequence.ndim: raise RuntimeError("torch.searchsorted(): boundaries tensor should have positive dimension, but got 0 dimension")
@@ -203,6 +206,9 @@ def _in_order(boundaries, sorter):
 
 @front("bucketize", out=True)
 def _bucketize(input, boundaries, *, out_int32=False, right=False):
-    """The number of the bucket between sorted 1-d `boundaries` that each element falls into; the upper boundary belongs to it, with `right` the lower."""
+    """Index of the bucket between sorted 1-d `boundaries` that each element falls into.
+
+    A bucket includes its upper boundary, or with `right` its lower one.
+    """
     if boundaries.ndim != 1: raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return _searchsorted(boundaries, input, out_int32=out_int32, right=right)

@@ -1,4 +1,4 @@
-"""Borders around tensors, and pixels rearranged into channels and back."""
+"""Padding, and pixels rearranged into channels and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shape import clone, permute, reshape
 
 
 class constant_pad(Op):
-    """A number added around the tensor: `pad` holds (before, after) from the last dimension on; negative sizes cut off."""
+    """Pad with a scalar: `pad` holds (before, after) from the last dimension on, and negative sizes crop."""
     home, inputs, exact = "", ("input",), True
     laid = staticmethod(as_channels)
     examples = ((((3, 4),), {"pad": (1, 2)}), (((3, 4),), {"pad": (1, -1, 0, 2), "value": 2.5}))
@@ -29,10 +29,10 @@ class constant_pad(Op):
 @composite(home="nn.functional")
 @parsed
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """The tensor with borders: `pad` holds (before, after) for the last dimension, then for the one before it, and so on.
+    """Pad the tensor: `pad` holds (before, after) for the last dimension, then for the one before it, and so on.
 
-    `mode` is "constant" (filled with `value`, 0 by default; negative sizes cut off), "reflect", "replicate" or "circular". The last
-    three pad the last n = 1, 2 or 3 dimensions of a tensor of n + 1 or n + 2 dimensions; NotImplementedError for any other.
+    `mode` is "constant" (filled with `value`, 0 by default; negative sizes crop), "reflect", "replicate" or "circular". The last three pad
+    the last n = 1, 2 or 3 dimensions of a tensor of n + 1 or n + 2 dimensions, and raise NotImplementedError for any other.
     """
     widths = tuple(int(n) for n in pad)
     if len(widths) % 2:
@@ -44,7 +44,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     names = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
     if mode not in names:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if value:  # 0 is what is meant by no value
+    if value:  # 0 counts as no value
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
     padded = len(widths) // 2
     if not (1 <= padded <= 3 and input.ndim in (padded + 1, padded + 2)):
@@ -75,7 +75,7 @@ def _along(x: Tensor, dim: int, before: int, after: int, mode: str, numpy_mode: 
         raise RuntimeError(f"Padding size should be less than {'the corresponding input dimension' if mode == 'reflect' else 'or equal to the input size'}, "
                            f"but got: padding ({before}, {after}) at dimension {dim} of input {list(x.shape)}")  # fmt: skip
     places = numpy.arange(n)
-    if mode == "circular":  # what is cut off does not come back at the other end
+    if mode == "circular":  # cropped elements do not reappear at the other end
         places, before, after = places[max(-before, 0) : max(n - max(-after, 0), 0)], max(before, 0), max(after, 0)
         if not places.size and max(before, after):
             raise RuntimeError(f"Padding leaves nothing of dimension {dim} of input {list(x.shape)}, and circular padding needs something to repeat")
@@ -93,7 +93,7 @@ def _image(input: Tensor, name: str) -> tuple[int, ...]:
 @composite(home="nn.functional")
 @parsed
 def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
-    """Channels turned into pixels: (*, C r^2, H, W) becomes (*, C, H r, W r)."""
+    """Rearrange channels into pixels: (*, C r^2, H, W) becomes (*, C, H r, W r)."""
     *lead, c, h, w = _image(input, "pixel_shuffle")
     r = upscale_factor
     if r <= 0:
@@ -106,14 +106,14 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
 
 
 def _rearranged(x: Tensor, axes: tuple, shape: tuple) -> Tensor:
-    """The axes in another order and joined, in memory of its own, also where nothing has to move."""
+    """Permute the axes and join them, always in new memory."""
     return reshape(clone(permute(x, axes), memory_format=contiguous_format), shape)
 
 
 @composite(home="nn.functional")
 @parsed
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
-    """Pixels turned into channels, the inverse of `pixel_shuffle`: (*, C, H r, W r) becomes (*, C r^2, H, W)."""
+    """Rearrange pixels into channels, the inverse of `pixel_shuffle`: (*, C, H r, W r) becomes (*, C r^2, H, W)."""
     *lead, c, h, w = _image(input, "pixel_unshuffle")
     r = downscale_factor
     if r <= 0:
@@ -128,7 +128,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 @composite(home="nn.functional")
 @parsed
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """The channels of `groups` groups interleaved: channel j of group i moves to place j * groups + i."""
+    """Interleave the channels of `groups` groups: channel j of group i moves to index j * groups + i."""
     if input.ndim < 3:
         raise RuntimeError(f"channel_shuffle expects input with > 2 dims, but got input with sizes {list(input.shape)}")
     if groups <= 0:

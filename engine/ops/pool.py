@@ -1,4 +1,4 @@
-"""Pooling and resampling: windows become their maximum or mean, images change their size."""
+"""Pooling and resampling: maxima and means over windows, and resized images."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FLOATS = {"promotion": "integer and bool kernels exist in PyTorch for some of t
 
 
 class tap_scatter(Linear):
-    """Each element put back to the tap of its window, in zeros."""
+    """Put each element at the tap of its window, with zeros elsewhere."""
     home, inputs, exempt = "", ("input", "taps"), _INNER
     examples = ((((1, 2, 2, 2), [[[[0, 3], [1, 2]], [[1, 1], [0, 0]]]]), {"size": (1, 2, 5, 4), "kernel": (2, 2)}),)
     formula = "scatter(input, taps)"
@@ -41,7 +41,7 @@ class tap_gather(Linear):
 
 
 class MaxPool(Op):
-    """What the max pools share: the rule. The tap of each maximum is all that it needs."""
+    """Base of the max pools, with their rule; it needs only the tap of each maximum."""
     home, inputs, method, aux, exempt = "nn.functional", ("input",), False, ("taps",), _FLOATS
     laid = staticmethod(as_channels)
     formula = "max over windows of input"
@@ -113,7 +113,7 @@ class avg_pool(Linear):
 
 
 class avg_pool_back(Linear):
-    """The transpose of a mean over windows: each element spread over its window, in a result of shape `size`."""
+    """The transpose of a mean over windows: spread each element over its window, in a result of shape `size`."""
     home, inputs, exempt = "", ("input",), _INNER
     examples = ((((2, 3, 2, 2),), {"size": (2, 3, 5, 4), "kernel_size": (2, 2)}),)
     formula = "spread of input over windows"
@@ -126,13 +126,13 @@ def _mean(input, n, kernel_size, *settings):
     if input.ndim not in (n + 1, n + 2): raise RuntimeError(f"avg_pool{n}d: Expected {n + 1}D or {n + 2}D (batch mode) tensor, but got input of size: {list(input.shape)}")
     if settings[-1] == 0: raise RuntimeError(f"avg_pool{n}d: divisor must be not zero")
     sides = sizes(kernel_size, n, "kernel_size")
-    if n == 3 and any(m < k for m, k in zip(input.shape[-3:], sides, strict=True)):  # whatever the padding, and for volumes only, as in PyTorch
+    if n == 3 and any(m < k for m, k in zip(input.shape[-3:], sides, strict=True)):  # as in PyTorch, for any padding and for volumes only
         raise RuntimeError(f"avg_pool3d: expected an input of at least the kernel's size {list(sides)}, but got {list(input.shape[-3:])}")
     return avg_pool(input, sides, *settings)
 
 
 def sizes(value, n, name):
-    """One number for each of n dimensions; RuntimeError when there are as many as nobody asked for."""
+    """Return one value for each of n dimensions. Raises RuntimeError for a sequence of another length."""
     try:
         return each(value, n, name)
     except Refused as refused:
@@ -188,7 +188,7 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
 
 class resample(Linear):
-    """The last dimensions brought to `size`: each element a weighted sum of neighbours in the input."""
+    """Resize the last dimensions to `size`; each element is a weighted sum of neighbours in the input."""
     home, inputs, exempt = "", ("input",), _INNER
     laid = staticmethod(as_channels)
     examples = ((((2, 3, 5, 4),), {"size": (3, 7), "mode": "linear"}), (((2, 5, 4),), {"size": (3, 3), "mode": "mean"}), (((2, 1, 5),), {"size": (8,), "mode": "cubic", "align": True}))
@@ -198,7 +198,7 @@ class resample(Linear):
 
 
 class resample_back(Linear):
-    """The transpose of `resample`: every element spread over the neighbours that it was made of."""
+    """The transpose of `resample`: spread each element over the neighbours it was computed from."""
     home, inputs, exempt = "", ("input",), _INNER
     examples = ((((2, 3, 3, 7),), {"size": (5, 4), "mode": "linear"}),)
     formula = "spread of input over neighbours"
@@ -220,7 +220,7 @@ class adaptive_max(Op):
 
 
 class flat_scatter(Linear):
-    """The elements added at flat indices over the last dimensions, in zeros."""
+    """Add the elements at flat indices over the last dimensions, with zeros elsewhere."""
     home, inputs, exempt = "", ("input", "index"), _INNER
     examples = ((((2, 3), [[0, 5, 5], [3, 1, 0]]), {"size": (7,)}),)
     formula = "scatter(input, index)"
@@ -238,7 +238,7 @@ class flat_gather(Linear):
 
 
 def _target(input, n, output_size):
-    """PyTorch's adaptive size: None keeps a dimension."""
+    """Return the output size of an adaptive pool; None keeps a dimension."""
     if n > 1 and input.ndim <= n and hasattr(output_size, "__iter__"): raise ValueError(f"adaptive_pool{n}d: Input dimension should be at least {n + 1}, but it is {input.ndim}")
     if input.ndim not in (n + 1, n + 2): raise RuntimeError(f"adaptive_pool{n}d: Expected {n + 1}D or {n + 2}D tensor, but got {list(input.shape)}")
     given = tuple(output_size) if hasattr(output_size, "__iter__") else (output_size,) * n
@@ -248,7 +248,7 @@ def _target(input, n, output_size):
 
 
 def _nothing(input, want):
-    """A tensor without elements that hangs in the graph all the same."""
+    """Return an empty tensor that is still connected to the graph."""
     return input.reshape(-1)[:0].reshape((*input.shape[: -len(want)], *want))
 
 
@@ -326,38 +326,38 @@ def _unpool(input, n, indices, kernel_size, stride, padding, output_size):
 
 
 def _each(value, n):
-    """A sequence as it is, a number once for each dimension."""
+    """Return a sequence as a tuple, or repeat a scalar for each dimension."""
     return tuple(value) if hasattr(value, "__iter__") else (value,) * n
 
 
 @composite(home="nn.functional")
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """The partial inverse of `max_pool1d`: each element put back to its flat index, zeros elsewhere."""
+    """Partial inverse of `max_pool1d`: each element at its flat index, zeros elsewhere."""
     return _unpool(input, 1, indices, kernel_size, stride, padding, output_size)
 
 
 @composite(home="nn.functional")
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """The partial inverse of `max_pool2d`: each element put back to its flat index, zeros elsewhere."""
+    """Partial inverse of `max_pool2d`: each element at its flat index, zeros elsewhere."""
     return _unpool(input, 2, indices, kernel_size, stride, padding, output_size)
 
 
 @composite(home="nn.functional")
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
-    """The partial inverse of `max_pool3d`: each element put back to its flat index, zeros elsewhere."""
+    """Partial inverse of `max_pool3d`: each element at its flat index, zeros elsewhere."""
     return _unpool(input, 3, indices, kernel_size, stride, padding, output_size)
 
 
 _MODES = {"nearest": "nearest", "nearest-exact": "nearest-exact", "linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic", "area": "mean"}
-_ONLY = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # how many dimensions a mode is for
+_ONLY = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # the number of dimensions that a mode requires
 
 
 @composite(home="nn.functional")
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
-    """Signals (N, C, L), images (N, C, H, W) or volumes (N, C, D, H, W) brought to `size`, or to `scale_factor` times theirs.
+    """Resize signals (N, C, L), images (N, C, H, W) or volumes (N, C, D, H, W) to `size`, or by `scale_factor`.
 
-    `align_corners` fixes the corner elements' centres (linear and cubic modes only). `antialias` widens the filter of "bilinear" and
-    "bicubic" when an image shrinks.
+    `align_corners` keeps the centres of the corner elements in place (linear and cubic modes only). `antialias` widens the filter of
+    "bilinear" and "bicubic" when an image shrinks.
     """
     n = input.ndim - 2
     size = size.item() if not getattr(size, "ndim", 1) else size
@@ -386,7 +386,7 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corne
 
 @composite(home="nn.functional")
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
-    """The old name of `interpolate`."""
+    """Old name of `interpolate`."""
     warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 

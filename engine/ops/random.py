@@ -1,4 +1,4 @@
-"""Random tensors, random fillings in place, and dropout. A seed gives PyTorch's numbers: see `engine.random`."""
+"""Random tensors, random in-place fills, and dropout. A seed reproduces PyTorch's values: see `engine.random`."""
 
 import functools
 import math
@@ -20,20 +20,20 @@ from .shape import broadcast_shapes
 
 
 def public(fn):
-    """Found as `engine.<name>`."""
+    """Publish a function as `engine.<name>`."""
     functions[fn.__name__] = fn = randomly(factory(fn))
     return fn
 
 
 def filler(fn):
-    """Found as a method of Tensor, which it fills in place: the old values and their history are gone."""
+    """Publish a method of Tensor that fills it in place; its old values and history are discarded."""
     fn = randomly(fn)
     define(fn.__name__, fn)
     return fn
 
 
 def from_to(fn):
-    """The function with bounds that may be named `from` and `to`; `from` is a word of Python's own and no parameter."""
+    """Accept the bounds as keywords `from` and `to` too: `from` is a Python keyword and cannot be a parameter."""
     @functools.wraps(fn)
     def call(self, *args, **kwargs):
         return fn(self, *args, **{{"from": "low", "to": "high"}.get(k, k): v for k, v in kwargs.items()})
@@ -42,7 +42,7 @@ def from_to(fn):
 
 
 def _within(low, high, d):
-    """Refuse integers from `low` to `high` - 1 that a dtype cannot hold."""
+    """Raise RuntimeError unless a dtype can hold the integers from `low` to `high` - 1."""
     if low >= high: raise RuntimeError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
     if d.kind not in "iub": return
     limits = (0, 1) if d.kind == "b" else (numpy.iinfo(d).min, numpy.iinfo(d).max)
@@ -56,14 +56,14 @@ def _source(generator):
 
 
 def _drawn(draws, n, dtype, name, device=None):
-    """Numbers from `draws(n, dtype)`; complex ones are pairs of real ones."""
+    """Return values from `draws(n, dtype)`; complex ones are pairs of real ones."""
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
     if d.is_complex: return _row(lambda n, d: draws(2 * n, dtypes.FROM_NUMPY[d].to_real().numpy).view(d), n, d.numpy, device)
     return _row(draws, n, _float(dtype, name), device)
 
 
 def _row(draws, n, d, device):
-    """Numbers from `draws(n, d)`; none are drawn for a device without memory."""
+    """Return values from `draws(n, d)`; none are drawn for a device without memory."""
     xp = making(device)
     return draws(n, d) if xp is cpu else xp.empty(n, d)
 
@@ -79,7 +79,7 @@ def _float(dtype, name):
 
 @public
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
-    """Uniform random numbers in [0, 1)."""
+    """Uniform random values in [0, 1)."""
     shape = _shape(size)
     drawn = _drawn(lambda n, d: draw.uniform(_source(generator), n, d), math.prod(shape), dtype, "rand", device)
     return made(drawn.reshape(shape), device, requires_grad)
@@ -87,16 +87,16 @@ def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
 
 @public
 def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
-    """Normal random numbers of mean 0 and variance 1."""
+    """Normal random values of mean 0 and variance 1."""
     shape = _shape(size)
-    std = math.sqrt(0.5) if dtype is not None and dtypes.as_dtype(dtype).is_complex else 1.0  # of each part: the variance of the whole is 1
+    std = math.sqrt(0.5) if dtype is not None and dtypes.as_dtype(dtype).is_complex else 1.0  # complex values have variance 1 in all
     drawn = _drawn(lambda n, d: draw.normal(_source(generator), n, d, 0.0, std), math.prod(shape), dtype, "normal", device)
     return made(drawn.reshape(shape), device, requires_grad)
 
 
 @public
 def randint(low=0, high=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
-    """Random integers from `low` (0 when left out) to `high` - 1, int64 unless told otherwise: `randint(10, (2, 3))`, `randint(3, 10, (2,))`."""
+    """Random integers from `low` (default 0) to `high` - 1, int64 by default: `randint(10, (2, 3))`, `randint(3, 10, (2,))`."""
     if size is None and hasattr(high, "__iter__"): high, size = None, high
     for name, bound in (("low", low), ("high", low if high is None else high)):
         if not hasattr(bound, "__index__"): raise TypeError(f"randint(): argument '{name}' must be int, not {type(bound).__name__}")
@@ -111,7 +111,7 @@ def randint(low=0, high=None, size=None, *, generator=None, dtype=None, device=N
 
 @public
 def randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False):
-    """The integers from 0 to n - 1 in random order."""
+    """Random permutation of the integers from 0 to n - 1."""
     n = operator.index(n)
     if n < 0: raise RuntimeError(f"n must be non-negative, got {n}")
     if dtype is not None and n: _within(0, n, dtypes.as_numpy(dtype))
@@ -120,7 +120,7 @@ def randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False)
 
 
 def _filled(fill, input, dtype, device, requires_grad, memory_format):
-    """Memory like that of a tensor, filled in the order in which it lies."""
+    """Return a tensor like `input`, filled in the order of its memory."""
     if not isinstance(input, Tensor): raise TypeError(f"argument 'input' must be Tensor, not {type(input).__name__}")
     out = empty_like(input.detach(), dtype=dtype, device=device, memory_format=memory_format)
     fill(out)
@@ -129,26 +129,26 @@ def _filled(fill, input, dtype, device, requires_grad, memory_format):
 
 @public
 def rand_like(input, *, generator=None, dtype=None, device=None, requires_grad=False, memory_format=None):
-    """`rand` with the shape, dtype, device and order in memory of a tensor."""
+    """`rand` with the shape, dtype, device and memory layout of a tensor."""
     return _filled(lambda out: out.uniform_(generator=generator), input, dtype, device, requires_grad, memory_format)
 
 
 @public
 def randn_like(input, *, generator=None, dtype=None, device=None, requires_grad=False, memory_format=None):
-    """`randn` with the shape, dtype, device and order in memory of a tensor."""
+    """`randn` with the shape, dtype, device and memory layout of a tensor."""
     return _filled(lambda out: out.normal_(generator=generator), input, dtype, device, requires_grad, memory_format)
 
 
 @public
 def randint_like(input, low=0, high=None, *, generator=None, dtype=None, device=None, requires_grad=False, memory_format=None):
-    """`randint` with the shape, dtype, device and order in memory of a tensor."""
+    """`randint` with the shape, dtype, device and memory layout of a tensor."""
     low, high = (0, low) if high is None else (low, high)
     return _filled(lambda out: out.random_(int(low), int(high), generator=generator), input, dtype, device, requires_grad, memory_format)
 
 
 @public
 def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
-    """Normal random numbers whose means and standard deviations are tensors or numbers; of two numbers, `size` is the shape."""
+    """Normal random values with tensors or scalars as means and standard deviations; for two scalars, `size` is the shape."""
     std = 1.0 if std is None else std
     if not isinstance(mean, Tensor) and not isinstance(std, Tensor):
         if size is None: raise TypeError("normal() of two numbers needs the size")
@@ -165,7 +165,7 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
 
 @public
 def bernoulli(input, p=None, *, generator=None):
-    """Ones with the probabilities that `input` holds (or all with `p`), else zeros; the dtype is the input's."""
+    """Ones with the probabilities in `input` (or all with `p`), else zeros, in the dtype of the input."""
     if input.is_meta: return empty_like(input)
     host = input._host()
     if p is not None:
@@ -194,7 +194,7 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
 
 @public
 def poisson(input, generator=None):
-    """Poisson random numbers whose rates are the elements of `input`; the dtype is the input's."""
+    """Poisson random values with the rates in `input`, in the dtype of the input."""
     _floating(input, "poisson_cpu")
     if input.is_meta: return empty_like(input)
     host = input._host()
@@ -204,7 +204,7 @@ def poisson(input, generator=None):
 
 @public
 def binomial(count, prob, generator=None):
-    """How many of `count` trials of probability `prob` succeed, for each pair of elements of two float tensors that broadcast."""
+    """Number of successes in `count` trials of probability `prob`, for two float tensors that broadcast."""
     for name, x in (("count", count), ("prob", prob)):
         if not x.is_floating_point(): raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {x.dtype.name}")
     if count.is_meta: return count + prob
@@ -221,7 +221,7 @@ define("multinomial", multinomial)
 
 
 def _fill(tensor, name, numbers):
-    """Put `numbers(n, dtype)` into a tensor's memory, in the order in which the memory lies."""
+    """Write `numbers(n, dtype)` into a tensor, in the order of its memory."""
     inplace.refuse_leaf(tensor, name)
     array = tensor.array
     inplace.refuse_overlap(array, name)
@@ -242,7 +242,7 @@ def _floating(tensor, name):
 @filler
 @from_to
 def uniform_(self, low=0.0, high=1.0, *, generator=None):
-    """Fill with uniform random numbers in [low, high), which PyTorch calls `from` and `to`."""
+    """Fill with uniform random values in [low, high); the keywords `from` and `to` are accepted too."""
     if not self.is_complex(): _floating(self, "check_uniform_bounds")
     if low > high: raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     return _fill(self, "uniform_", lambda n, d: _drawn(lambda n, d: draw.uniform(_source(generator), n, d, low, high), n, d, "uniform"))
@@ -250,7 +250,7 @@ def uniform_(self, low=0.0, high=1.0, *, generator=None):
 
 @filler
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
-    """Fill with normal random numbers."""
+    """Fill with normal random values."""
     _floating(self, "normal_kernel_cpu")
     if std < 0: raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     return _fill(self, "normal_", lambda n, d: draw.normal(_source(generator), n, d, mean, std, self.is_contiguous()))
@@ -258,7 +258,7 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
 
 @filler
 def random_(self, *bounds, generator=None, **named):
-    """Fill with random integers: `random_(from, to)` up to `to` - 1, `random_(to)` from 0, `random_()` over all that the dtype can count."""
+    """Fill with random integers: `random_(from, to)` up to `to` - 1, `random_(to)` from 0, `random_()` over the range of the dtype."""
     low, high = _bounds(self, bounds, named)
     if low is None: return _fill(self, "random_", lambda n, d: draw.full_range(_source(generator), n, d))
     _within(low, high, self.array.dtype)
@@ -278,7 +278,7 @@ def _bounds(tensor, bounds, named):
 
 @filler
 def bernoulli_(self, p=0.5, *, generator=None):
-    """Fill with ones of probability `p`, a number or a tensor that broadcasts, and zeros."""
+    """Fill with ones of probability `p`, a scalar or a tensor that broadcasts, and zeros."""
     if isinstance(p, Tensor):
         host = numpy.broadcast_to(p.array if p.is_meta else p._host(), self.shape)
         return _fill(self, "bernoulli_", lambda n, d: draw.bernoulli_each(_source(generator), host).astype(d))
@@ -288,7 +288,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 
 @filler
 def exponential_(self, lambd=1.0, *, generator=None):
-    """Fill with exponential random numbers of rate `lambd`."""
+    """Fill with exponential random values of rate `lambd`."""
     if not self.is_floating_point(): raise RuntimeError(f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.name}")
     if lambd <= 0: raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     return _fill(self, "exponential_", lambda n, d: draw.exponential(_source(generator), n, d, lambd))
@@ -296,14 +296,14 @@ def exponential_(self, lambd=1.0, *, generator=None):
 
 @filler
 def geometric_(self, p, *, generator=None):
-    """Fill with how many trials of probability `p` the first success takes."""
+    """Fill with the number of trials of probability `p` up to the first success."""
     if not 0 < p < 1: raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     return _fill(self, "geometric_", lambda n, d: draw.geometric(_source(generator), n, d, p))
 
 
 @filler
 def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
-    """Fill with Cauchy random numbers."""
+    """Fill with Cauchy random values."""
     _floating(self, "cauchy")
     if sigma <= 0: raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     return _fill(self, "cauchy_", lambda n, d: draw.cauchy(_source(generator), n, d, median, sigma))
@@ -311,7 +311,7 @@ def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
 
 @filler
 def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
-    """Fill with numbers whose logarithm is normal."""
+    """Fill with log-normal random values; `mean` and `std` are those of the logarithm."""
     _floating(self, "log_normal_cpu")
     if std <= 0: raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return _fill(self, "log_normal_", lambda n, d: numpy.exp(draw.normal_pairs(_source(generator), n) * std + mean).astype(d))
@@ -321,7 +321,7 @@ def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
 
 
 class masked_scale(Elementwise):
-    """The input times `scale` where the mask is True, else zero."""
+    """The input times `scale` where the mask is True, else 0."""
     home, inplace, inputs, types = "", False, ("input", "mask"), "any"
     examples = ((((2, 3), [[True, False, True], [True, True, False]]), {"scale": 2.0}),)
     exempt = {"promotion": "only dropout uses it.", "zero_size": "PyTorch has no function of this name.", "broadcasting": "the mask is drawn to fit."}
@@ -331,16 +331,16 @@ class masked_scale(Elementwise):
 
 @randomly
 def _kept(input, p, shape):
-    """Which elements stay: a mask of the given shape. Numbers are drawn in the order in which the input's elements lie in memory, as in PyTorch."""
+    """Return a mask of the elements that stay. As in PyTorch, values are drawn in the memory order of the input."""
     drawn = _row(lambda n, d: draw.bernoulli(random.default_generator, n, 1 - p), math.prod(shape), numpy.bool_, input.device)
     return made(_laid_as(input.array, drawn) if shape == input.shape else drawn.reshape(shape), input.device)
 
 
 def _laid_as(beside, flat):
-    """Numbers in a row under the shape of an array, in the order of its memory."""
+    """Reshape drawn values to the shape of an array, in the order of its memory."""
     if getattr(beside, "flags", None) is not None and beside.flags.c_contiguous and 0 not in beside.strides: return flat.reshape(beside.shape)
     axes, strides, shape = list(range(beside.ndim)), beside.strides, beside.shape
-    # PyTorch's way to infer a dense layout: by strides, the larger outside; an axis of stride 0 is neither larger nor smaller
+    # PyTorch infers a dense layout by strides, the largest outermost; an axis of stride 0 is neither larger nor smaller
     for moving in range(beside.ndim - 2, -1, -1):
         for inner in range(moving + 1, beside.ndim):
             a, b = axes[inner], axes[moving]
@@ -355,7 +355,7 @@ def _probability(p):
 
 
 def _into(input, result, in_place, name):
-    """The result, or the input that it was put into."""
+    """Return the result, or the input after writing the result to it."""
     if not in_place: return result
     inplace.refuse_leaf(input, name)
     inplace.put(input, result, name)
@@ -377,26 +377,26 @@ def _drop(input, p, training, in_place, shape, name):
 
 @composite(home="nn.functional")
 def dropout(input, p=0.5, training=True, inplace=False):
-    """Zero each element with probability p and scale the others by 1 / (1 - p); without `training`, the input itself."""
+    """Zero each element with probability `p` and scale the others by 1 / (1 - p); without `training`, return the input."""
     return _drop(input, p, training, inplace, tuple(input.shape), "dropout_")
 
 
 def _channels(input, dims):
-    """The shape of a mask that is the same over all of a channel."""
+    """Shape of a mask that is constant over each channel."""
     first = tuple(input.shape[:dims])
     return (*first, *(1,) * (max(input.ndim, dims) - len(first)))
 
 
 @composite(home="nn.functional")
 def dropout1d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, L) or (C, L)."""
+    """Zero whole channels of (N, C, L) or (C, L) with probability `p`, and scale the others by 1 / (1 - p)."""
     if input.ndim not in (2, 3): raise RuntimeError(f"dropout1d: Expected 2D or 3D input, but received a {input.ndim}D input. Note that dropout1d exists to provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, and an optional batch dimension (i.e. 2D or 3D inputs).")
     return _drop(input, p, training, inplace, _channels(input, input.ndim - 1), "dropout1d_")
 
 
 @composite(home="nn.functional")
 def dropout2d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, H, W); of (N, C, L) and of other sizes too, with a warning."""
+    """Zero whole channels of (N, C, H, W); also of (N, C, L) and other shapes, with a warning."""
     if input.ndim == 3: warn("dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input is interpreted as shape (N, C, L), where C is the channel dim. This behavior will change in a future release to interpret the input as one without a batch dimension, i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, please switch to using dropout1d instead.")
     elif input.ndim != 4: _warn_of_dims(input, 2)
     return _drop(input, p, training, inplace, _channels(input, 2), "dropout2d_")
@@ -404,7 +404,7 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
 
 @composite(home="nn.functional")
 def dropout3d(input, p=0.5, training=True, inplace=False):
-    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W); of other sizes, with a warning, along the first dimension."""
+    """Zero whole channels of (N, C, D, H, W) or (C, D, H, W); for other shapes, with a warning, along the first dimension."""
     if input.ndim not in (4, 5): _warn_of_dims(input, 3)
     return _drop(input, p, training, inplace, _channels(input, 2 if input.ndim == 5 else 1), "dropout3d_")
 
@@ -417,7 +417,7 @@ _SATURATED = -1.7580993408473766  # SELU at minus infinity
 
 
 def _alpha_drop(input, p, training, in_place, shape, name):
-    """Dropped elements become SELU's lowest value; then all are scaled and shifted to zero mean and unit variance again."""
+    """Set dropped elements to SELU's lowest value, then scale and shift all back to zero mean and unit variance."""
     _probability(p)
     if not training or p == 0 or not input.numel(): return input
     if p == 1: return _into(input, input * 0, in_place, name)
@@ -431,7 +431,7 @@ def _alpha_drop(input, p, training, in_place, shape, name):
 
 @composite(home="nn.functional")
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
-    """Dropout that keeps zero mean and unit variance behind a SELU (Klambauer et al., 2017)."""
+    """Dropout that preserves zero mean and unit variance after a SELU (Klambauer et al., 2017)."""
     return _alpha_drop(input, p, training, inplace, tuple(input.shape), "alpha_dropout_")
 
 
@@ -453,7 +453,7 @@ def _slopes(input, lower, upper):
 
 @composite(home="nn.functional")
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
-    """x where it is positive, else a x: in training a is drawn for each element from U(lower, upper), else it is their mean."""
+    """x where it is positive, else `a * x`: in training, `a` is drawn from U(lower, upper) for each element, else it is their mean."""
     if lower > upper: raise RuntimeError(f"rrelu: Lower bound should be less than or equal to the upper bound, got {lower} and {upper}")
     if not training: return functions["nn.functional.leaky_relu"](input if inplace else input.contiguous(), (lower + upper) / 2, inplace)
     slopes = _slopes(input, lower, upper)
@@ -469,7 +469,7 @@ def _gumbel(beside):
 
 @composite(home="nn.functional")
 def gumbel_softmax(logits, tau=1.0, hard=False, eps=1e-10, dim=-1):
-    """Samples of a categorical distribution with a gradient: softmax of logits plus Gumbel noise, or `hard` one-hot vectors of them."""
+    """Differentiable samples of a categorical distribution: softmax of logits plus Gumbel noise, or with `hard` one-hot vectors."""
     if logits.dtype.rank < dtypes.FLOAT: raise RuntimeError(f"gumbel_softmax: logits must be of a floating point dtype, but are of {logits.dtype.name}")
     soft = ((logits + _gumbel(logits)) / tau).softmax(dim)
     if not hard: return soft

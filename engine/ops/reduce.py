@@ -233,7 +233,7 @@ class vector_norm(Along, Refusing, Op):
 
 
 def norm_dtype(name, x, dtype):
-    """Return the `dtype` to take a norm of `x` in. Raises RuntimeError for integers and for a change between real and complex or a narrowing."""
+    """Return the `dtype` of a norm of `x`. Raises RuntimeError for integers, a narrowing, and a change from real to complex or back."""
     if dtype is None or not hasattr(x, "array"): return dtype
     if x.dtype.rank < FLOAT: raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
     d, kind = as_dtype(dtype), "complex" if x.dtype.is_complex else "real"

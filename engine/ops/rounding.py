@@ -1,4 +1,4 @@
-"""Rounding, and what is for integers only."""
+"""Rounding, and ops on integers only."""
 
 from ..core.op import Elementwise
 from .front import Refusing
@@ -8,35 +8,35 @@ INTEGERS = (([[12, 0, -8], [7, 9, 5]], [[18, 4, 12], [7, 6, 1]]), {}), (([[12], 
 
 
 class ceil(Refusing, Elementwise):
-    """The smallest whole number not below each element."""
+    """Smallest integer not less than each element."""
     samples, refuses = UNARY, "bc"
     def forward(xp, input): return xp.ceil(input)
     def d_input(xp, g): return xp.zeros_like(g)
 
 
 class floor(Refusing, Elementwise):
-    """The largest whole number not above each element."""
+    """Largest integer not greater than each element."""
     samples, refuses = UNARY, "bc"
     def forward(xp, input): return xp.floor(input)
     def d_input(xp, g): return xp.zeros_like(g)
 
 
 class round_(Refusing, Elementwise):
-    """Each element to the nearest number with `decimals` digits after the point; halves go to the even one."""
+    """Round each element to `decimals` digits after the point; halves go to the even digit."""
     name, samples, refuses, inputs = "round", UNARY, "bc", ("input",)
     def forward(xp, input, *, decimals=0): return xp.round(input, decimals)
     def d_input(xp, g): return xp.zeros_like(g)
 
 
 class trunc(Refusing, Elementwise):
-    """Each element without its fraction."""
+    """Integer part of each element."""
     aliases, samples, refuses = ("fix",), UNARY, "bc"
     def forward(xp, input): return xp.trunc(input)
     def d_input(xp, g): return xp.zeros_like(g)
 
 
 class frac(Refusing, Elementwise):
-    """The fraction of each element, with its sign."""
+    """Fractional part of each element, with its sign."""
     samples, refuses = UNARY, "bic"
     def forward(xp, input): return input - xp.trunc(input)
     def d_input(xp, g): return g

@@ -1,4 +1,4 @@
-"""Running sums, products and extremes along a dimension, differences and integrals."""
+"""Cumulative sums, products and extremes along a dimension, differences and integrals."""
 
 import math
 
@@ -14,23 +14,23 @@ LINES = ((((4,),), {"dim": 0}), (((2, 3, 4),), {"dim": 1}), (((2, 3),), {"dim": 
 
 
 class cumsum(Accumulating, Linear):
-    """Running sum along `dim`; integers sum to int64, `dtype` casts first."""
+    """Cumulative sum along `dim`; integers are summed in int64, and `dtype` casts first."""
     examples, inplace = LINES, True
     def forward(xp, input, dim, *, dtype=None): return as_told(xp, xp.cumsum(input, dim), dtype)
     def d_input(xp, g, dim): return _from_here(xp, g, dim)
 
 
 def _from_here(xp, g, dim):
-    """Sums of each element and all after it."""
+    """Sum of each element and all after it."""
     return g if g.ndim == 0 else xp.flip(xp.cumsum(xp.flip(g, dim), dim), dim)
 
 
 class cumprod(Accumulating, Op):
-    """Running product along `dim`; integers multiply to int64, `dtype` casts first. Zeros are differentiated rightly."""
+    """Cumulative product along `dim`; integers multiply to int64, and `dtype` casts first. The gradient is correct at zeros."""
     examples, inplace = (*LINES, (([2.0, 0.0, 3.0, 0.0, 5.0],), {"dim": 0})), True
     def forward(xp, input, dim, *, dtype=None): return as_told(xp, xp.cumprod(input, dim), dtype)
     def d_input(xp, g, input, out, dim):
-        # y[i] = y[i-1] x[i]: the gradient of y flows back through the factors, and meets y[i-1] at x[i]
+        # y[i] = y[i-1] x[i]: the gradient of y flows back through the factors and multiplies y[i-1] at x[i]
         if g.ndim == 0 or g.shape[dim] == 1: return g
         if no_zeros(input): return _from_here(xp, g * out, dim) / input
         return later(xp, g, _shifted(xp, input, dim, 1, 0), dim) * _shifted(xp, out, dim, -1, 1)
@@ -51,14 +51,14 @@ class logcumsumexp(Along, Refusing, Op):
 
 
 def _shifted(xp, x, dim, by, fill):
-    """`x` moved along `dim` by `by` places towards its beginning (negative: its end), with `fill` in the places that become free."""
+    """Shift `x` along `dim` by `by` positions towards its beginning (negative: its end), and write `fill` to the freed positions."""
     lead, n = (slice(None),) * (dim % x.ndim), abs(by)
     blank = fill * xp.ones_like(x[(*lead, slice(0, n))])
     return xp.concatenate([x[(*lead, slice(by, None))], blank] if by > 0 else [blank, x[(*lead, slice(None, by))]], dim)
 
 
 def later(xp, g, factors, dim):
-    """r[i] = g[i] + factors[i] r[i+1], by doubling: after k rounds each place has heard of the 2^k places from it on."""
+    """r[i] = g[i] + factors[i] r[i+1], by doubling: after k rounds each element covers the 2^k elements from it on."""
     step, n, lead = 1, g.shape[dim], (slice(None),) * (dim % g.ndim)
     while step < n:
         near, far = (*lead, slice(None, n - step)), (*lead, slice(step, None))
@@ -69,21 +69,21 @@ def later(xp, g, factors, dim):
 
 
 class cummax(Pairs, Op):
-    """Largest element so far along `dim` and where it stood last; a nan stays the largest."""
+    """Largest element so far along `dim` and the index of its last occurrence; a nan stays the largest."""
     home, examples, method = "engine", LINES, True
     def forward(xp, input, dim): return xp.cumextreme(input, dim, True)
     def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
 
 
 class cummin(Pairs, Op):
-    """Smallest element so far along `dim` and where it stood last; a nan stays the smallest."""
+    """Smallest element so far along `dim` and the index of its last occurrence; a nan stays the smallest."""
     home, examples, method = "engine", LINES, True
     def forward(xp, input, dim): return xp.cumextreme(input, dim, False)
     def d_input(xp, g, indices, shape, dim): return xp.add_along_axis(g, indices, shape[dim] if shape else 1, dim)
 
 
 class add_along_axis(Linear):
-    """Zeros with `size` places along `axis`, and `input` added at `indices` there: the transpose of taking along a dimension."""
+    """Zeros of size `size` along `axis`, with `input` added at `indices`: the transpose of taking along a dimension."""
     exempt = RULES_ONLY
     home, inputs = "", ("input", "indices")
     examples = ((((2, 2), [[0, 2], [1, 1]]), {"size": 3, "axis": 1}), (((1, 3), [[2, 0, 1]]), {"size": 4, "axis": 0}))
@@ -96,10 +96,10 @@ class add_along_axis(Linear):
 
 @composite(method=True)
 def diff(input, n=1, dim=-1, prepend=None, append=None):
-    """Differences of neighbours along `dim`, taken `n` times; `prepend` and `append` are joined on first. Bools differ by xor."""
+    """Differences of neighbours along `dim`, taken `n` times; `prepend` and `append` are joined first. For bools, xor."""
     if input.ndim == 0: raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0: raise RuntimeError(f"diff: order must be non-negative but got {n}")
-    if n == 0: return clone(input)  # PyTorch joins nothing on then
+    if n == 0: return clone(input)  # PyTorch then joins nothing
     parts = [x for x in (prepend, input, append) if x is not None]
     out, lead = parts[0] if len(parts) == 1 else cat(parts, dim), (slice(None),) * (dim % input.ndim)
     for _ in range(min(n, out.shape[dim])):
@@ -109,13 +109,13 @@ def diff(input, n=1, dim=-1, prepend=None, append=None):
 
 
 def _refuse_points(name, y, x, dx):
-    """RuntimeError for points that are bools and steps that are no real number."""
+    """Raise RuntimeError for bool points and for steps that are not real numbers."""
     if "bool" in (y.dtype.name, getattr(x, "dtype", y.dtype).name): raise RuntimeError(f"{name}: received a bool input for `x` or `y`, but bool is not supported")
     if x is None and isinstance(dx, (bool, complex)): raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
 
 
 def _areas(name, y, x, dx, dim):
-    """Sums of neighbouring heights, and the steps between them. For an `x` of several dimensions the caller broadcasts the two."""
+    """Return sums of neighbouring heights, and the steps between them; for an `x` of several dimensions the caller broadcasts the two."""
     _refuse_points(name, y, x, dx)
     heights = sliced(y, dim, 1, None, 1) + sliced(y, dim, 0, -1, 1)
     if x is None: return heights, float(dx)
@@ -128,7 +128,7 @@ def _areas(name, y, x, dx, dim):
 
 @composite(method=False, aliases=("trapz",))
 def trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
-    """Integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
+    """Integral along `dim` by the trapezoidal rule, over the points `x` or with steps of `dx`."""
     d = wrap_dim(dim, y.ndim)
     if y.ndim == 0: raise IndexError(f"trapezoid: Dimension specified as {dim} but tensor has no dimensions")
     if not y.shape[d]: return y.new_zeros((*y.shape[:d], *y.shape[d + 1 :]))
@@ -141,7 +141,7 @@ def trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
 
 @composite(method=False)
 def cumulative_trapezoid(y: Tensor, x=None, *, dx=1, dim=-1):
-    """Running integral along `dim` by the trapezoidal rule, over the points `x`, or over steps of `dx`."""
+    """Cumulative integral along `dim` by the trapezoidal rule, over the points `x` or with steps of `dx`."""
     d = wrap_dim(dim, y.ndim)
     heights, steps = _areas("cumulative_trapezoid", y, x, dx, d)
     return cumsum(steps / 2 * heights if x is None else steps * heights / 2, d)  # in this order integers wrap as in PyTorch

@@ -1,4 +1,4 @@
-"""Gather and scatter along a dimension, and masks: elements read and written where index tensors say."""
+"""Gather, scatter and masks: elements read and written where index tensors or masks say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shape import broadcast_shapes, clone, expand, reshape, wrap_dim
 
 
 class gather(Op):
-    """`out[i][j] = input[i][index[i][j]]` for dim 1, and so on: the elements that an index tensor names along a dimension."""
+    """Elements that an index tensor selects along a dimension: `out[i][j] = input[i][index[i][j]]` for dim 1, and so on."""
     tensors = True
     inputs, order, exact, row_major = ("input", "index"), ("input", "dim", "index", "sparse_grad"), True, True
     examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]]), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]]), {"dim": -1}))
@@ -25,7 +25,7 @@ class gather(Op):
 
 
 class scatter_add(Placing):
-    """The input with the elements of `src` added at the places that an index tensor names along a dimension."""
+    """The input with the elements of `src` added at the positions that an index tensor gives along a dimension."""
     tensors = True
     inputs, order, exact, inplace = ("input", "index", "src"), ("input", "dim", "index", "src"), True, True
     examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 4)), {"dim": 1}))
@@ -35,7 +35,7 @@ class scatter_add(Placing):
 
 
 class scatter(Overwriting):
-    """The input with elements of `src`, or a number, written at the places that an index tensor names along a dimension."""
+    """The input with elements of `src`, or a scalar, written at the positions that an index tensor gives along a dimension."""
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
     examples = ((((3, 3), [[0, 2, 1], [1, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 1], [3, 1, 0]], (2, 4)), {"dim": 1}))
     def forward(xp, input, index, src, dim): return xp.scatter(input, dim, index, src)
@@ -44,7 +44,7 @@ class scatter(Overwriting):
 
 
 class scatter_extreme(Placing):
-    """The largest or smallest of the input's element and all of `src` that an index tensor sends there."""
+    """Largest or smallest of the input's element and all elements of `src` that an index tensor sends to it."""
     exempt = RULES_ONLY
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src", "reduce"), True
     examples = (
@@ -57,7 +57,7 @@ class scatter_extreme(Placing):
 
 
 class scatter_prod(Placing):
-    """The product of the input's element and all of `src` that an index tensor sends there."""
+    """Product of the input's element and all elements of `src` that an index tensor sends to it."""
     exempt = RULES_ONLY
     home, inputs, order, exact = "", ("input", "index", "src"), ("input", "dim", "index", "src"), True
     examples = ((((3, 3), [[0, 2, 1], [0, 1, 0]], (2, 3)), {"dim": 0}), (((2, 4), [[0, 2, 2], [3, 1, 0]], (2, 3)), {"dim": 1}))
@@ -73,7 +73,7 @@ class scatter_prod(Placing):
 
 
 class index_add(Placing):
-    """The input with slices of `source`, times `alpha`, added at the places that a 1-d index names along a dimension."""
+    """The input with slices of `source`, times `alpha`, added at the positions that a 1-d index gives along a dimension."""
     tensors = True
     inputs, order, inplace = ("input", "index", "source"), ("input", "dim", "index", "source", "alpha"), True
     examples = ((((3, 2), [0, 2, 0], (3, 2)), {"dim": 0}), (((2, 4), [3, 1], (2, 2)), {"dim": -1, "alpha": 2}))
@@ -90,7 +90,7 @@ class index_add(Placing):
 
 
 class index_copy(Overwriting):
-    """The input with slices of `source` written at the places that a 1-d index names along a dimension."""
+    """The input with slices of `source` written at the positions that a 1-d index gives along a dimension."""
     tensors = True
     memory_first = True
     inputs, order, exact, inplace = ("input", "index", "source"), ("input", "dim", "index", "source"), True, True
@@ -101,7 +101,7 @@ class index_copy(Overwriting):
 
 
 class index_select(Op):
-    """The slices that a 1-d index tensor names along a dimension; a copy."""
+    """Slices that a 1-d index tensor selects along a dimension; a copy."""
     tensors = True
     inputs, order, exact, row_major = ("input", "index"), ("input", "dim", "index"), True, True
     examples = ((((3, 2), [0, 2, 0]), {"dim": 0}), (((2, 4), [3, 1]), {"dim": -1}))
@@ -110,19 +110,19 @@ class index_select(Op):
 
 
 def grown(xp: Any, g: Any, shape: tuple) -> Any:
-    """Zeros behind `g` up to `shape`: PyTorch lets `src` be larger than the index."""
+    """Pad `g` with zeros at the end to `shape`: PyTorch lets `src` be larger than the index."""
     return g if tuple(g.shape) == tuple(shape) else xp.put_zeros(g, shape, tuple(slice(0, n) for n in g.shape))
 
 
 def ties(xp: Any, input: Any, index: Any, src: Any, out: Any, dim: int) -> Any:
-    """How many elements reached each place's extreme: they share the gradient, which is nan where the extreme is."""
+    """How many elements equal each position's extreme: they share the gradient, which is nan where the extreme is."""
     d = out.dtype
     return xp.scatter_add(xp.astype(input == out, d), dim, index, xp.astype(src == xp.gather(out, dim, index), d))
 
 
 @composite(method=True, in_place=True)
 def scatter_(input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None) -> Tensor:
-    """The input with `src` (a tensor or a number) written, or by `reduce` "add" or "multiply" combined, where an index tensor says."""
+    """The input with `src` (a tensor or a scalar) written where an index tensor says, or combined by `reduce`, "add" or "multiply"."""
     src = value if src is None else src
     src = src if isinstance(src, Tensor) else dtypes.fitting(src, input.dtype)
     if reduce is not None:
@@ -146,9 +146,9 @@ def _highest(d: dtypes.dtype) -> Any:
 
 @composite(method=True, in_place=True)
 def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True) -> Tensor:
-    """At each place that an index tensor names, the sum, prod, mean, amax or amin of the elements of `src` sent there.
+    """Sum, prod, mean, amax or amin of the elements of `src` that an index tensor sends to each position.
 
-    With `include_self` the input's own element counts too; places that nothing is sent to keep theirs.
+    With `include_self` the input's own element counts too; positions that receive nothing keep their element.
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
@@ -176,7 +176,7 @@ def scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: 
 
 @composite(method=True, in_place=True)
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """The input with a number, or a 0-d tensor, written in the slices that a 1-d index names along a dimension."""
+    """The input with a scalar or 0-d tensor written to the slices that a 1-d index gives along a dimension."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
     if index.dtype is not dtypes.int64:
@@ -211,7 +211,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 @composite(method=True)
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements of the flattened tensor at an index tensor's places, in its shape."""
+    """Elements of the flattened tensor at the given indices, in the shape of `index`."""
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"take(): Expected a long tensor for index, but got {index.dtype.name}")
     flat = reshape(input, (input.numel(),))
@@ -220,7 +220,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 @composite(method=True, in_place=True)
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """The input with elements of `source` written, or added, at places of the flattened tensor."""
+    """The input with elements of `source` written, or added with `accumulate`, at indices into the flattened tensor."""
     if index.dtype is not dtypes.int64:
         raise RuntimeError(f"put_(): Expected a long tensor for index, but got {index.dtype.name}")
     if source.dtype is not input.dtype:
@@ -241,7 +241,7 @@ for _name in ("scatter", "scatter_reduce", "put"):
 
 
 class masked_fill(Op):
-    """The input with a number, or a 0-d tensor, where a mask is True."""
+    """The input with a scalar or 0-d tensor where a mask is True."""
     inputs, exact, inplace, reads_first, row_major = ("input", "mask", "value"), True, True, True, True
     samples = (((2, 3), [[True, False, True], [False, True, True]], ()), ((2, 3), [True, False, True], ()))
     def forward(xp, input, mask, value): return xp.masked_fill(input, mask, value)
@@ -251,7 +251,7 @@ class masked_fill(Op):
 
 @composite(method=True)
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements where a mask is True, as a 1-d tensor."""
+    """Elements where a mask is True, as a 1-d tensor."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError("masked_select: expected BoolTensor for mask")
     shape = broadcast_shapes(tuple(input.shape), tuple(mask.shape))
@@ -260,7 +260,7 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 @composite(method=True, in_place=True)
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """The input with the elements of `source`, in their order, where a mask is True."""
+    """The input with the elements of `source`, in order, where a mask is True."""
     if mask.dtype is not dtypes.bool_:
         raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {mask.dtype.name}")
     if source.dtype is not input.dtype:
@@ -275,17 +275,17 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @composite(method=True)
 def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
-    """The indices of the elements that are not zero: a row for each, or a tuple with a tensor for each dimension."""
+    """Indices of the non-zero elements: one row for each, or with `as_tuple` one tensor for each dimension."""
     array = input.array
     places = namespace(array).nonzero(array if array.ndim or not as_tuple else array.reshape(1)) if array.ndim or as_tuple else None
     if as_tuple:
         return tuple(Tensor._wrap(namespace(array).ascontiguousarray(p)) for p in places)
     if places is None:
         return Tensor._wrap(namespace(array).zeros((int(bool(array)), 0), numpy.int64))
-    return Tensor._wrap(namespace(array).stack(places).T)  # the indices of a dimension side by side in memory, as in PyTorch
+    return Tensor._wrap(namespace(array).stack(places).T)  # as in PyTorch, the indices of a dimension are adjacent in memory
 
 
 @composite(method=True)
 def argwhere(input: Tensor) -> Tensor:
-    """The indices of the elements that are not zero, a row for each."""
+    """Indices of the non-zero elements, one row for each."""
     return nonzero(input)

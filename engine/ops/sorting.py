@@ -1,4 +1,4 @@
-"""Putting elements in order: sort, topk and their relatives."""
+"""Sorting: sort, topk, argsort and msort."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 
 
 class sort(Op):
-    """The elements in order along a dimension, and where each was; NaN counts as the largest."""
+    """Elements sorted along a dimension, and their indices; nan counts as the largest."""
     inputs, outputs, differentiable, laid = ("input",), ("values", "indices"), ("values",), staticmethod(as_first)
     examples = ((((3, 4),), {}), (((3, 4),), {"dim": 0, "descending": True}), (((4,),), {"stable": True}))
 
@@ -24,14 +24,14 @@ class sort(Op):
 
 
 def ordered(arrays: list, refused: str) -> list:
-    """The arrays, unless of a kind of dtype ("c": complex, "b": bool) that the op puts in no order."""
+    """Return the arrays. Raises RuntimeError for a kind of dtype ("c": complex, "b": bool) that the op cannot order."""
     if arrays[0].dtype.kind in refused:
         raise Refused(f"{dtypes.FROM_NUMPY[arrays[0].dtype].name} tensors are not supported", RuntimeError)
     return arrays
 
 
 class topk(Op):
-    """The `k` largest (or smallest) elements along a dimension, in order, and where each was."""
+    """The `k` largest (or smallest) elements along a dimension, in order, and their indices."""
     inputs, outputs, differentiable = ("input",), ("values", "indices"), ("values",)
     examples = ((((2, 5),), {"k": 3}), (((5, 2),), {"k": 2, "dim": 0, "largest": False}))
 
@@ -44,11 +44,11 @@ class topk(Op):
 
 @composite(method=True)
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
-    """The indices that put the elements in order along a dimension."""
+    """Indices that sort the elements along a dimension."""
     return sort(input.detach(), dim, descending, stable)[1]
 
 
 @composite(method=True)
 def msort(input: Tensor) -> Tensor:
-    """The elements in order along the first dimension."""
+    """Elements sorted along the first dimension."""
     return sort(input, 0)[0]

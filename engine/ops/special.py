@@ -1,4 +1,4 @@
-"""Special functions: error functions, gamma and Bessel functions, entropy's x log y."""
+"""Special functions: error, gamma and Bessel functions, sigmoid, logit and x log y."""
 
 import math
 
@@ -9,7 +9,7 @@ from .math import UNARY
 
 
 class NoComplex(Refusing):
-    """What PyTorch has for real numbers alone, whatever SciPy makes of complex ones."""
+    """Base of functions that PyTorch defines for real numbers only."""
     refuses = "c"
 
 
@@ -21,7 +21,7 @@ class erf(NoComplex, Elementwise):
 
 
 class erfc(NoComplex, Elementwise):
-    """1 - erf of each element, exact where that is small."""
+    """1 - erf of each element, accurate where it is small."""
     types, samples = "float", UNARY
     def forward(xp, input): return xp.erfc(input)
     def d_input(xp, g, input): return g * (-2 / math.sqrt(math.pi) * xp.exp(-(input * input)))
@@ -92,7 +92,7 @@ class i1(NoComplex, Elementwise):
 
 
 class xlogy(NoComplex, Elementwise):
-    """`input * log(other)`, and 0 where `input` is 0, unless `other` is nan."""
+    """`input * log(other)`, and 0 where `input` is 0 unless `other` is nan."""
     types = "float"
     def forward(xp, input, other): return xp.xlogy(input, other)
     def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= 0), 0, xp.xlogy(g, other))
@@ -107,11 +107,11 @@ class sigmoid(Elementwise):
 
 
 class logit(NoComplex, Elementwise):
-    """log(x / (1 - x)) of each element x, the inverse of sigmoid; `eps` keeps x between eps and 1 - eps first."""
+    """log(x / (1 - x)) of each element x, the inverse of sigmoid; `eps` clamps x to [eps, 1 - eps] first."""
     types, samples, inputs, domain = "float", UNARY, ("input",), (0.1, 0.9)
     def forward(xp, input, eps=None): return xp.logit(input, eps)
     def d_input(xp, g, input, eps):
-        eps = -1 if eps is None else eps  # a negative eps means none, as in PyTorch
+        eps = -1 if eps is None else eps  # as in PyTorch, a negative eps means none
         return xp.where(_inside(input, max(eps, 0)), g / ((input + 0.0) * (1 - input)), math.nan if eps < 0 else xp.where(input == input, 0, math.nan))
 
 

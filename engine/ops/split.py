@@ -1,4 +1,4 @@
-"""Tensors taken apart: views of slices and of pieces along a dimension."""
+"""Splitting tensors: views of slices and of pieces along a dimension."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .shape import wrap_dim
 
 @composite(method=True)
 def select(input: Tensor, dim: int, index: int) -> Tensor:
-    """The slice at one index of a dimension, without that dimension; a view."""
+    """Slice at one index of a dimension, without that dimension; a view."""
     if input.ndim == 0:
         raise IndexError("select() cannot be applied to a 0-dim tensor.")
     d, n = wrap_dim(dim, input.ndim), input.array.shape
@@ -26,7 +26,7 @@ def select(input: Tensor, dim: int, index: int) -> Tensor:
 
 @composite(method=True)
 def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
-    """`length` slices of a dimension from `start` on; a view."""
+    """Slices `start` to `start + length` of a dimension; a view."""
     if isinstance(start, Tensor) and (start.ndim or start.dtype.rank != dtypes.INT):
         raise RuntimeError("start must be an 0-dim integral Tensor.")
     if input.ndim == 0:
@@ -46,7 +46,7 @@ def narrow(input: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
 @composite(method=True)
 @renamed(split_size="split_size_or_sections", split_sizes="split_size_or_sections")
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of pieces along a dimension: of one size, the last perhaps smaller, or of the sizes in a list."""
+    """Split along a dimension into views of one size (the last may be smaller), or of the sizes in a list."""
     if tensor.ndim == 0:
         raise RuntimeError("split expects at least a 1-dimensional tensor")
     size = split_size_or_sections
@@ -76,7 +76,7 @@ define("split_with_sizes", split)
 
 @composite(method=True)
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of at most `chunks` pieces along a dimension, all of one size but perhaps the last."""
+    """Split along a dimension into at most `chunks` views of equal size; the last may be smaller."""
     if chunks <= 0:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     n = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 0
@@ -86,7 +86,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @composite(method=True)
 @renamed(sections="indices_or_sections", indices="indices_or_sections", tensor_indices_or_sections="indices_or_sections")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """Views of pieces along a dimension: so many of nearly one size, or cut at the indices."""
+    """Split along a dimension into a number of views of nearly equal size, or at the given indices."""
     if input.ndim == 0:
         raise RuntimeError("tensor_split expected at least a 1-D tensor, but got 0-D")
     cuts = indices_or_sections
@@ -107,7 +107,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 def _cut(name: str, input: Tensor, sections: Any, dim: int, least: int) -> tuple[Tensor, ...]:
-    """`tensor_split`, but refused where `least` dimensions are missing or pieces would differ in size."""
+    """`tensor_split`. Raises RuntimeError for fewer than `least` dimensions, and for pieces of unequal size."""
     if input.ndim < least:
         raise RuntimeError(f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor with {input.ndim} dimensions!")
     n = input.shape[dim]
@@ -119,21 +119,21 @@ def _cut(name: str, input: Tensor, sections: Any, dim: int, least: int) -> tuple
 @composite(method=True)
 @renamed(sections="indices_or_sections", indices="indices_or_sections")
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the second dimension, of a 1-d tensor along the first: so many of one size, or cut at the indices."""
+    """Split along the second dimension, or the first of a 1-d tensor, into a number of equal pieces, or at the given indices."""
     return _cut("hsplit", input, indices_or_sections, 0 if input.ndim == 1 else 1, 1)
 
 
 @composite(method=True)
 @renamed(sections="indices_or_sections", indices="indices_or_sections")
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the first dimension: so many of one size, or cut at the indices."""
+    """Split along the first dimension into a number of equal pieces, or at the given indices."""
     return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
 @composite(method=True)
 @renamed(sections="indices_or_sections", indices="indices_or_sections")
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """Pieces along the third dimension: so many of one size, or cut at the indices."""
+    """Split along the third dimension into a number of equal pieces, or at the given indices."""
     return _cut("dsplit", input, indices_or_sections, 2, 3)
 
 
@@ -147,7 +147,7 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 def sliced(input: Tensor, dim: int, start: int | None, end: int | None, step: int) -> Tensor:
-    """The slices `start:end:step` of a dimension, a view."""
+    """Slices `start:end:step` of a dimension; a view."""
     d = wrap_dim(dim, input.ndim)
     if input.ndim == 0:
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")

@@ -1,4 +1,4 @@
-"""Statistics and numbers taken apart: covariances, histograms, distances, slopes of samples, mantissas and exponents."""
+"""Covariances, histograms, distances, numerical gradients, and floats split into mantissas and exponents."""
 
 import math
 
@@ -26,9 +26,9 @@ from .shape import expand, reshape, wrap_dim
 
 @composite(method=True)
 def cov(input, *, correction=1, fweights=None, aweights=None):
-    """The covariance matrix of variables in rows, observed in columns; a vector is one variable.
+    """Covariance matrix of variables in rows and observations in columns; a vector is one variable.
 
-    `fweights` are how often an observation occurred, `aweights` how much it counts; sums are divided by the weights' less `correction`.
+    `fweights` count how often an observation occurred, `aweights` weight it; sums are divided by the total weight less `correction`.
     """
     if input.ndim > 2: raise RuntimeError(f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
     if input.dtype is dtypes.bool_: raise RuntimeError("cov(): bool dtype is not supported for input")
@@ -58,7 +58,7 @@ def cov(input, *, correction=1, fweights=None, aweights=None):
 
 @composite(method=True)
 def corrcoef(input):
-    """Pearson's correlation coefficients of variables in rows, observed in columns; a vector is one variable."""
+    """Pearson correlation coefficients of variables in rows and observations in columns; a vector is one variable."""
     if input.ndim > 2: raise RuntimeError(f"corrcoef(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions")
     c = cov(input)
     if c.ndim == 0: return c / c
@@ -73,23 +73,23 @@ def corrcoef(input):
 
 @composite(method=True)
 def dist(input, other, p=2):
-    """The p-norm of the difference."""
+    """The p-norm of the difference of two tensors."""
     return vector_norm(input - other, p)
 
 
 @composite(method=True, in_place=True)
 def renorm(input, p, dim, maxnorm):
-    """The slices of a dimension, each divided so that its p-norm is at most `maxnorm`."""
+    """Slices of a dimension, scaled down to a p-norm of at most `maxnorm`."""
     if isinstance(p, complex): raise RuntimeError("renorm: p must be real-valued")
     if p <= 0: raise RuntimeError("renorm: non-positive-norm not supported")
     if isinstance(maxnorm, complex): raise RuntimeError("renorm: maxnorm must be real-valued")
     if maxnorm < 0: raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2: raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = wrap_dim(dim, input.ndim)
-    wide = input.float() if input.dtype.itemsize == 2 and input.is_floating_point() else input  # a norm that half precision need not hold
+    wide = input.float() if input.dtype.itemsize == 2 and input.is_floating_point() else input  # half precision may not hold the norm
     dims = tuple(i for i in range(input.ndim) if i != d)
     over = vector_norm(wide.detach(), p, dims, True) > maxnorm
-    held = where(over, wide, 1.0)  # the slope of a norm that is not used may be nan
+    held = where(over, wide, 1.0)  # the gradient of an unused norm may be nan
     return where(over, held * (maxnorm / (vector_norm(held, p, dims, True) + 1e-7)), wide).to(input.dtype)
 
 
@@ -98,14 +98,14 @@ def renorm(input, p, dim, maxnorm):
 
 @composite
 def isin(elements, test_elements, *, assume_unique=False, invert=False):
-    """Where elements occur among `test_elements`; either may be a number. With `invert`: where they do not."""
+    """True where elements occur in `test_elements`, or with `invert` where they do not; either may be a scalar."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor): raise TypeError("isin(): one of elements and test_elements must be a Tensor")
     beside = elements if isinstance(elements, Tensor) else test_elements
     xp = namespace(beside.array)
     a, b = (x.array if isinstance(x, Tensor) else xp.asarray(x) for x in (elements, test_elements))
     kind = dtypes.result(tuple([getattr(x, "array", x) for x in (elements, test_elements)]))
     if kind.is_complex: raise RuntimeError("Unsupported input type encountered for isin(): complex")
-    kind = numpy.dtype("float32") if kind is dtypes.bfloat16 else kind.numpy  # NumPy does not put bfloat16's nan last
+    kind = numpy.dtype("float32") if kind is dtypes.bfloat16 else kind.numpy  # NumPy does not sort bfloat16's nan last
     wanted, ordered = a.reshape(-1).astype(kind), xp.sort(b.reshape(-1).astype(kind))
     places = xp.searchsorted(ordered, wanted)
     found = xp.zeros(a.shape, bool) if not b.size else (ordered[xp.minimum(places, b.size - 1)] == wanted).reshape(a.shape)
@@ -113,7 +113,7 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
 
 
 def within(index, size):
-    """Whether all places are among 0 to size - 1; under `vmap` those of every sample."""
+    """Return whether all indices are between 0 and size - 1; under `vmap`, those of every sample."""
     places = index.array
     while hasattr(places, "inner"): places = places.inner
     return not places.size or not known((places.min() < 0) | (places.max() >= size))
@@ -121,9 +121,9 @@ def within(index, size):
 
 @composite(method=True, in_place=True)
 def index_reduce(input, dim: int, index: Tensor, source: Tensor, reduce, *, include_self=True):
-    """The prod, mean, amax or amin of the input's slices and those of `source`, sent to the places that a 1-d index names.
+    """Reduce the input's slices with those of `source` that a 1-d index sends to them, by prod, mean, amax or amin.
 
-    With `include_self` False the input's slice does not count where another comes; places that nothing is sent to keep theirs.
+    With `include_self=False` an input slice that receives others does not count; slices that receive nothing are kept.
     """
     if reduce not in ("prod", "mean", "amax", "amin"): raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
     if index.ndim > 1: raise IndexError(f"index_reduce_(): Expected a 1-D tensor for index, got {index.ndim}-D")
@@ -150,9 +150,9 @@ histogram_result = result_type("histogram", ("hist", "bin_edges"))
 
 @composite(method=True)
 def histogram(input, bins=100, *, range=None, weight=None, density=False):
-    """How many elements, or how much weight, fall into each bin, and the bins' edges; the last bin is closed.
+    """Count, or total weight, of the elements in each bin, and the bin edges; the last bin is closed.
 
-    `bins` is a number of equal bins over `range` (by default that of the data) or a tensor of edges; with `density` the integral is 1.
+    `bins` is the number of equal bins over `range` (by default that of the data) or a tensor of edges; with `density` the integral is 1.
     """
     if isinstance(bins, Tensor):
         edges_fit("histogram", input, bins, 0)
@@ -178,7 +178,7 @@ def _rises(edges):
 
 
 def boxed(points, edges, weight):
-    """How many points, or how much weight, fall into each box, by bisection: PyTorch takes edges in any order."""
+    """Count points, or sum their weights, in each box by bisection: PyTorch accepts edges in any order."""
     at, inside, shape = 0, True, [len(e) - 1 for e in edges]
     for x, e, n in zip(points, edges, shape, strict=True):
         at, inside = at * n + numpy.minimum(search(e, x, True) - 1, n - 1), inside & (x >= e[0]) & (x <= e[-1])
@@ -187,14 +187,14 @@ def boxed(points, edges, weight):
 
 
 def edges_fit(name, input, bins, dim):
-    """Refuse a tensor of edges that is no vector, has none, or has another dtype than the points."""
+    """Refuse a tensor of edges that is not a vector, is empty, or has another dtype than the points."""
     if bins.dtype is not input.dtype: raise RuntimeError(f"{name}(): input tensor and bins tensors should have the same dtype, but got input with dtype {input.dtype.name} and bins for dimension {dim} with dtype {bins.dtype.name}")
     if bins.ndim != 1: raise RuntimeError(f"{name}(): bins tensor should have one dimension, but got {bins.ndim} dimensions in the bins tensor for dimension {dim}")
     if not bins.numel(): raise RuntimeError(f"{name}(): bins tensor should have at least 1 element, but got 0 elements in the bins tensor for dimension {dim}")
 
 
 def equal_edges(name, x, bins, limits, dim=0):
-    """The edges of equal bins of one dimension of points, between limits or, without them, from the smallest to the largest."""
+    """Edges of equal bins of one dimension of points, between limits or by default over the range of the points."""
     if bins <= 0: raise RuntimeError(f"{name}(): bins must be > 0, but got {bins} for dimension {dim}")
     low, high = limits if limits is not None else (float(x.min()), float(x.max())) if x.size else (0.0, 1.0)
     if not (math.isfinite(low) and math.isfinite(high)): raise RuntimeError(f"{name}(): dimension {dim}'s range [{low}, {high}] is not finite")
@@ -208,7 +208,7 @@ def equal_edges(name, x, bins, limits, dim=0):
 
 @composite
 def gradient(input, *, spacing=1, dim=None, edge_order=1):
-    """The slopes of samples along dimensions, by central differences, one tensor for each dimension; at the edges by one-sided ones.
+    """Numerical gradient along dimensions, one tensor for each: central differences, one-sided at the edges.
 
     `spacing` is the distance of the samples, one for each dimension, or a tensor of coordinates for each; `edge_order` is 1 or 2.
     """
@@ -255,25 +255,25 @@ def _slope(x, d, h, order):
 
 @composite(method=True, in_place=True)
 def ldexp(input, other):
-    """`input * 2 ** other`."""
+    """Elementwise `input * 2 ** other`."""
     must_be_tensor("ldexp", "input", input)
     must_be_tensor("ldexp", "other", other)
     if input.is_floating_point() and other.dtype.rank == dtypes.INT:
         return exponent_added(input, other.int())
-    # as in PyTorch, the base has the input's precision, but for float32, where it has the exponent's
+    # as in PyTorch, the base has the input's precision, except for float32, where it has the exponent's
     two = input.new_full((), 2.0) if input.is_floating_point() and input.dtype is not dtypes.float32 else 2.0
     return input * pow_(two, other)
 
 
 class exponent_added(Elementwise):
-    """Floats times 2 to the power of integers, rounded once: what 2 ** other cannot hold, the product may."""
+    """Floats times 2 to the power of integers, rounded once: 2 ** other may overflow if the product does not."""
     home, types, samples, exempt = "", "any", (((2, 3), [[1, -2, 0], [3, 0, -1]]),), RULES_ONLY
     def forward(xp, input, other): return xp.ldexp(input, other)
     def d_input(xp, g, other): return xp.ldexp(g, other)
 
 
 class frexp(Refusing, Op):
-    """The numbers as mantissas of size 1/2 to 1 and exponents: `input == mantissa * 2 ** exponent`."""
+    """Mantissas with a magnitude from 1/2 to 1, and exponents: `input == mantissa * 2 ** exponent`."""
     outputs, differentiable, refuses, types = ("mantissa", "exponent"), ("mantissa",), "bic", "promote"
     examples, domain = ((((2, 3),), {}), (([0.3, -3.0, 5.0],), {})), (-4.0, 4.0)
     refusal = (RuntimeError, "torch.frexp() only supports floating-point dtypes, got {}")
@@ -282,7 +282,7 @@ class frexp(Refusing, Op):
 
 
 class nextafter(Refusing, Elementwise):
-    """The next number after `input` towards `other` that the dtype can hold. The slope is 1 in `input` unless it is `other` already."""
+    """Next value after `input` towards `other` in the dtype. The gradient of `input` is 1, or 0 where it equals `other`."""
     refuses, inplace, exact, tensors = "bic", True, True, True
     exempt = {"value": "Compared with NumPy in float32 its steps are those of float64."}
     def forward(xp, input, other): return xp.nextafter(input, other)
@@ -292,7 +292,7 @@ class nextafter(Refusing, Elementwise):
 
 @composite(method=True, in_place=True, aliases=("multigammaln",))
 def mvlgamma(input, p):
-    """The logarithm of the multivariate gamma function of dimension `p`."""
+    """Logarithm of the multivariate gamma function of dimension `p`."""
     if p < 1: raise RuntimeError("p has to be greater than or equal to 1")
     if input.dtype is dtypes.bool_: raise RuntimeError("mvlgamma: The input tensor may not be a boolean tensor.")
     steps = tensor([-0.5 * j for j in range(p)], dtype=input.dtype if input.is_floating_point() else dtypes.default, device=input.device)

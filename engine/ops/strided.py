@@ -1,4 +1,4 @@
-"""Views by strides, views of complex numbers as pairs, copies of views, and tensors with one part replaced."""
+"""Views by strides, complex numbers viewed as pairs, copies of views, and tensors with one part replaced."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .split import narrow, sliced, split, unbind
 
 
 class strided_view(View):
-    """Elements of the input's storage under any size and strides, counted in elements from the storage's start; a view.
+    """View of the input's storage with any size and strides, counted in elements from the storage's start.
 
-    `source` is where the input's own elements lie, in the same three numbers: what the gradient needs.
+    `source` is the size, stride and offset of the input itself, which the gradient needs.
     """
 
     home, exempt = "", RULES_ONLY | {"noncontiguous": "It reads the storage, which another layout has otherwise."}
@@ -33,12 +33,12 @@ class strided_view(View):
 
     @classmethod
     def push(cls, node, tangents, xp, recorded):
-        a, xp = node.attrs, xp if recorded else namespace(tangents[0])  # a tangent has a storage of its own
+        a, xp = node.attrs, xp if recorded else namespace(tangents[0])  # a tangent has its own storage
         return xp.restride(_shared_out(xp, tangents[0], a["source"]), a["source"], (a["size"], a["stride"], a["storage_offset"]))
 
 
 def _shared_out(xp, x, source):
-    """What belongs to a place in memory, in equal parts to the elements that share it, as those of an expanded tensor do."""
+    """Divide the value at a memory location equally among the elements that share it, as in an expanded tensor."""
     span = 1
     for step, n in sorted((abs(step), n) for n, step in zip(*source[:2], strict=True) if n > 1):
         if step < span: return x / xp.restride(xp.ones_like(x), source, source)
@@ -47,7 +47,7 @@ def _shared_out(xp, x, source):
 
 
 class restride(Linear):
-    """The input laid into an empty storage at places of one size, stride and offset (added where they meet), and read at another's."""
+    """Write the input to an empty storage at one size, stride and offset (adding overlaps), and read it at another."""
 
     home, inputs, exact, exempt = "", ("input",), True, RULES_ONLY
     examples = ((((2, 3),), {"source": ((2, 3), (1, 2), 1), "target": ((6,), (1,), 0)}), (((4,),), {"source": ((4,), (1,), 0), "target": ((3, 2), (1, 1), 0)}))
@@ -60,11 +60,11 @@ class view_as_real(View):
 
     examples = ((([1 + 2j, 3 - 1j],), {}), (([[1 + 2j], [0.5j]],), {}))
     def forward(xp, input): return xp.view_as_real(complex_only(input))
-    def d_input(xp, g): return xp.conj(xp.view_as_complex(xp.ascontiguousarray(g)))  # the executor conjugates what is complex, and this is so on one side only
+    def d_input(xp, g): return xp.conj(xp.view_as_complex(xp.ascontiguousarray(g)))  # the executor conjugates complex gradients, and only one side is complex here
 
 
 class view_as_complex(View):
-    """Pairs of real numbers in the last dimension as complex ones; a view. RuntimeError where they do not lie side by side."""
+    """Pairs of real numbers in the last dimension as complex ones; a view. Raises RuntimeError unless pairs are adjacent in memory."""
 
     examples = ((((3, 2),), {}), (((2, 2, 2),), {}))
     exempt = {"noncontiguous": "It refuses pairs that do not lie side by side, as PyTorch does."}
@@ -94,9 +94,9 @@ def _layout(x: Tensor, stride: Any = None, offset: int | None = None) -> tuple:
 
 @composite(method=True)
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """Elements of the tensor's storage under any size and strides, counted in elements; a view, so that writes are seen through both.
+    """View of the tensor's storage with any size and strides, counted in elements.
 
-    RuntimeError where that would leave the storage.
+    Raises RuntimeError if the view would leave the storage.
     """
     for i, (name, v) in enumerate((("size", size), ("stride", stride)), 2):
         if isinstance(v, int):
@@ -117,7 +117,7 @@ seen_otherwise("as_strided", as_strided)
 
 @composite(method=True)
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A copy of the input with `src` in the place that `as_strided` would show of it."""
+    """Copy of the input with `src` in the part that `as_strided` would view."""
     size, stride = tuple(size), tuple(stride)
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
@@ -129,7 +129,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
 
 
 def _with_surroundings(input: Tensor) -> Tensor:
-    """A copy of the tensor and of the memory around it, seen by the same strides: so PyTorch copies what it will write a part of."""
+    """Copy the tensor together with the storage around it, as PyTorch does before it writes to a part."""
     owner = versions.storage(input.array)
     size = owner.nbytes // input.itemsize
     if size == input.numel() or input.array.__class__ in (Batched, Meta) or inplace.overlaps(input.array):
@@ -149,31 +149,31 @@ def _replaced(input: Tensor, src: Tensor, seen: Any) -> Tensor:
 
 @composite(method=True)
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of the input with `src` in one slice of a dimension."""
+    """Copy of the input with `src` in one slice of a dimension."""
     return _replaced(input, src, lambda x: x.select(dim, index))
 
 
 @composite(method=True)
 def slice_scatter(input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
-    """A copy of the input with `src` in the slices `start:end:step` of a dimension."""
+    """Copy of the input with `src` in the slices `start:end:step` of a dimension."""
     return _replaced(input, src, lambda x: sliced(x, dim, start, end, step))
 
 
 @composite(method=True)
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of the input with `src` on a diagonal."""
+    """Copy of the input with `src` on a diagonal."""
     return _replaced(input, src, lambda x: diagonal(x, offset, dim1, dim2))
 
 
 @composite(method=True)
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """A matrix with all elements of the input on a diagonal."""
+    """Matrix with all elements of the input on a diagonal."""
     return diag_embed(reshape(input, (input.numel(),)), offset)
 
 
 @composite
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """Flat indices into a shape as one tensor of indices for each dimension."""
+    """Convert flat indices into a shape to one tensor of indices for each dimension."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if indices.dtype.is_floating_point or indices.dtype.is_complex or indices.array.dtype.kind == "b":
         raise ValueError(f"expected 'indices' to be integer dtype, but got {indices.dtype.name}")
@@ -200,7 +200,7 @@ def _copying(name: str, fn: Any) -> None:
 
 
 def _seen_as(input: Tensor, to: Any) -> Tensor:
-    return input.view(to) if isinstance(to, dtypes.dtype) else reshape(input, to)  # what is copied need not be a view
+    return input.view(to) if isinstance(to, dtypes.dtype) else reshape(input, to)  # a copy follows, so a view is not required
 
 
 _SEEN = {

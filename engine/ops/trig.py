@@ -8,7 +8,7 @@ from .cast import complex_
 from .front import Refusing, front, must_be_tensor
 from .math import UNARY, is_complex
 
-INSIDE = (-0.9, 0.9)  # where the inverse functions are defined
+INSIDE = (-0.9, 0.9)  # the domain of the inverse functions
 
 
 class sin(Elementwise):
@@ -54,7 +54,7 @@ class atan(Elementwise):
 
 
 class atan2(Refusing, Elementwise):
-    """The angle of the point with the height `input` and the width `other`, in radians; the gradient at the origin is 0, a tangent nan."""
+    """Angle of the point (`other`, `input`) in radians; at the origin the gradient is 0 and a tangent nan."""
     tensors = True
     aliases, types, refuses = ("arctan2",), "float", "c"
     def forward(xp, input, other): return xp.arctan2(input, other)
@@ -119,14 +119,14 @@ class sinc(Elementwise):
 
 
 class deg2rad(Refusing, Elementwise):
-    """Degrees to radians."""
+    """Convert degrees to radians."""
     types, samples, refuses, refusal = "float", UNARY, "c", (RuntimeError, "not supported for {}")
     def forward(xp, input): return input * (math.pi / 180)
     def d_input(xp, g): return g * (math.pi / 180)
 
 
 class rad2deg(Refusing, Elementwise):
-    """Radians to degrees."""
+    """Convert radians to degrees."""
     types, samples, refuses, refusal = "float", UNARY, "c", (RuntimeError, "not supported for {}")
     def forward(xp, input): return input * (180 / math.pi)
     def d_input(xp, g): return g * (180 / math.pi)
@@ -139,14 +139,14 @@ COMPLEX = ((((2, 3),), {}), (((),), {}), (([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {
 
 
 class real(Linear):
-    """The real part of a complex tensor. It shares the tensor's memory."""
+    """Real part of a complex tensor; a view."""
     view, method, examples = True, False, COMPLEX
     def forward(xp, input): return xp.real(input)
     def d_input(xp, g): return g
 
 
 class imag(Linear):
-    """The imaginary part of a complex tensor, RuntimeError for others. It shares the tensor's memory."""
+    """Imaginary part of a complex tensor; a view. Raises RuntimeError for a real tensor."""
     view, method, examples = True, False, ((([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {}),)
     def forward(xp, input): return xp.imag(input)
     def d_input(xp, g): return xp.times_i(-g)
@@ -154,7 +154,7 @@ class imag(Linear):
 
 @front("real", method=False)
 def _real(input):
-    """The real part, which shares the tensor's memory; a real tensor itself."""
+    """Real part of a complex tensor, as a view; a real tensor itself."""
     must_be_tensor("real", "input", input)
     return real(input) if input.is_complex() else input
 
@@ -164,7 +164,7 @@ define("imag", property(imag.call, lambda self, value: imag.call(self).__setitem
 
 
 class conj(Linear):
-    """The complex conjugate."""
+    """Complex conjugate of each element."""
     examples = COMPLEX
     def forward(xp, input): return xp.copy(xp.conj(input))
     def d_input(xp, g): return xp.conj(g)
@@ -172,18 +172,18 @@ class conj(Linear):
 
 @front("conj")
 def _conj(input):
-    """The complex conjugate; of a real tensor the tensor itself."""
+    """Complex conjugate of each element; a real tensor itself."""
     return conj(input) if input.is_complex() else input
 
 
 @composite(method=True)
 def conj_physical(input):
-    """The complex conjugate; of a real tensor the tensor itself."""
+    """Complex conjugate of each element; a real tensor itself."""
     return _conj(input)
 
 
 class angle(Op):
-    """The angle of each complex number in radians; of real numbers pi where they are negative, else 0."""
+    """Angle of each complex element in radians; for real elements, pi if negative, else 0."""
     types, examples = "float", COMPLEX
     laid = staticmethod(lambda out, input: out.copy() if input.dtype.kind == "c" else out)  # complex inputs give row-major results
     def forward(xp, input): return xp.angle(input)
@@ -192,7 +192,7 @@ class angle(Op):
 
 @composite(method=False)
 def polar(abs, angle):
-    """Complex numbers from their absolute values and angles, two float tensors of one dtype."""
+    """Complex numbers from absolute values and angles, two float tensors of one dtype."""
     for name, x in (("abs", abs), ("angle", angle)): must_be_tensor("polar", name, x)
     if not (abs.is_floating_point() and angle.is_floating_point()):
         raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {abs.dtype.name} and {angle.dtype.name}")
@@ -203,11 +203,11 @@ def polar(abs, angle):
 
 @composite(method=True)
 def resolve_conj(input):
-    """The tensor itself: conjugation is never delayed."""
+    """Return the tensor itself: conjugation is never lazy."""
     return input
 
 
 @composite(method=True)
 def is_conj(input: Tensor) -> bool:
-    """False: conjugation is never delayed."""
+    """Return False: conjugation is never lazy."""
     return False
