@@ -1,4 +1,4 @@
-"""Smaller images without aliasing: each new pixel weighs all old ones within reach of a filter as wide as the reduction."""
+"""Antialiased downsampling: each new pixel is a weighted mean of the old ones under a filter as wide as the reduction."""
 
 
 import numpy
@@ -8,16 +8,16 @@ from ..base import dtypes
 from ..base.errors import Refused
 from ..core.from_data import asarray
 
-_FILTERS = {  # half width, and the weight at a distance; the cubic is Keys' with a = -1/2, where `interpolate` alone takes -3/4
+_FILTERS = {  # half width, and weight by distance; Keys' cubic with a = -1/2, where `interpolate` otherwise uses -3/4
     "bilinear": (1.0, lambda x: numpy.maximum(1 - x, 0)),
     "bicubic": (2.0, lambda x: numpy.where(x < 1, (1.5 * x - 2.5) * x * x + 1, numpy.where(x < 2, ((-0.5 * x + 2.5) * x - 4) * x + 2, 0.0))),
 }
 
 
 def weights(length, want, mode, align_corners, factor):
-    """The matrix (want, length) that takes a row of pixels to its new length. Its rows sum to one.
+    """Matrix (want, length) that resizes a row of pixels; its rows sum to one.
 
-    The filter's centre for the new pixel i is at (i + 1/2) * step, pixel j's own at j + 1/2; a step above one stretches the filter.
+    The filter of the new pixel i is centred at (i + 1/2) * step, and pixel j is at j + 1/2; a step above one stretches the filter.
     """
     if align_corners: step = (length - 1) / (want - 1) if want > 1 else 0.0
     else: step = 1 / factor if factor else length / want
@@ -33,7 +33,10 @@ def weights(length, want, mode, align_corners, factor):
 
 
 def antialiased(input, want, mode, align_corners, factors):
-    """Images (N, C, H, W) brought to `want` (rows, columns): columns first, then rows. uint8 goes through float32, exactly, and is rounded after each."""
+    """Resize images (N, C, H, W) to `want` (rows, columns), columns first.
+
+    uint8 is computed in float32, exactly, and rounded after each direction.
+    """
     if mode not in _FILTERS or input.ndim != 4: raise ValueError("Anti-alias option is restricted to bilinear and bicubic modes and requires a 4-D tensor as input")
     bytes_ = input.dtype == dtypes.uint8
     if not bytes_ and not input.is_floating_point(): raise Refused(f"interpolate: antialias=True needs floats or uint8, got {input.dtype}", NotImplementedError)

@@ -1,6 +1,6 @@
-"""`torch.ops.aten`: PyTorch's operators by their own names, each here the engine's function of that name.
+"""`torch.ops.aten`: PyTorch's operators under their own names, each the engine's function of that name.
 
-`aten.add(x, y)`, `aten.add.default` and `aten.add.Tensor` are one callable: the engine's functions sort out their arguments themselves.
+`aten.add(x, y)`, `aten.add.default` and `aten.add.Tensor` are one callable: the engine's functions dispatch on their arguments themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..core.tensor import Tensor
 
 
 class Operator:
-    """One operator; what PyTorch calls its overloads (`.default`, `.Tensor`, `.out`) are itself."""
+    """An operator; its overloads in PyTorch (`.default`, `.Tensor`, `.out`) are the operator itself."""
 
     def __init__(self, name: str, function: Any):
         self.__name__, self._function = name, function
@@ -29,7 +29,7 @@ class Operator:
         return f"aten.{self.__name__}"
 
 
-_OPERATORS: dict[str, Operator] = {}  # one object for each name: programs use them as keys
+_OPERATORS: dict[str, Operator] = {}  # one object per name, since programs use operators as keys
 
 
 def __getattr__(name: str) -> Operator:

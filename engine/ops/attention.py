@@ -11,8 +11,8 @@ from ..core.op import composite, functions
 def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
     """softmax(Q Kᵀ * scale + mask) V for query (..., L, E), key (..., S, E) and value (..., S, Ev); the scale is 1 / sqrt(E) by default.
 
-    A boolean mask says where to look; a float mask is added. `is_causal` lets position i see positions up to i. With `enable_gqa` each
-    head of key and value serves several of the query's. A row that may look nowhere gives zeros.
+    A boolean mask is True where attention is allowed; a float mask is added. `is_causal` lets position i attend to positions up to i. With
+    `enable_gqa` each head of key and value serves several heads of the query. A fully masked row gives zeros.
     """
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.ndim < 2: raise RuntimeError(f"scaled_dot_product_attention: Expected query, key, and value to all be at least 2 dimensional, but got {name} of shape {list(x.shape)}")
@@ -36,7 +36,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
 
 
 def causal_mask(query, sources):
-    """Position i sees positions up to i: a boolean mask (L, S)."""
+    """Boolean mask (L, S) that lets position i attend to positions up to i."""
     xp = namespace(query.array)
     return made(xp.tril(xp.ones((query.shape[-2], sources), dtype=bool)), query.device)
 
@@ -47,10 +47,10 @@ def multi_head_attention_forward(
     out_proj_bias, training=True, key_padding_mask=None, need_weights=True, attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None,
     k_proj_weight=None, v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True, is_causal=False,
 ):  # fmt: skip
-    """Multi-head attention with the weights given: query (L, N, E), key and value (S, N, ...), or without N.
+    """Multi-head attention with the given weights: query (L, N, E), key and value (S, N, ...), or without N.
 
-    Returns the output (L, N, E) and, with `need_weights`, the attention weights, averaged over the heads or (N, heads, L, S). In a boolean
-    mask True means: do not look there.
+    Returns the output (L, N, E) and, with `need_weights`, the attention weights, averaged over the heads (N, L, S) or (N, heads, L, S). In
+    a boolean mask, True means that attention is not allowed.
     """
     linear, cat = functions["nn.functional.linear"], functions["cat"]
     batched = query.ndim == 3
@@ -100,13 +100,13 @@ def multi_head_attention_forward(
 
 
 def additive(mask, name, like):
-    """A mask as what is added to the scores: True becomes -inf, False 0; a float mask stays."""
+    """Convert a boolean mask to one that is added to the scores: True becomes -inf, False 0. A float mask is unchanged."""
     if mask is None or mask.is_floating_point(): return mask
     if mask.dtype.name != "bool": raise AssertionError(f"only bool and floating types of {name} are supported")
     zeros = made(namespace(mask.array).zeros(mask.shape, like.array.dtype), mask.device)
-    return zeros.masked_fill(mask, -math.inf)  # an op: who watches sees where the mask goes
+    return zeros.masked_fill(mask, -math.inf)  # an op, so that observers see the mask
 
 
 def _wider(mask, extra):
-    """Room for the sources that were added at the end; everybody may look there."""
+    """Extend a mask by the sources added at the end, to which all positions may attend."""
     return functions["nn.functional.pad"](mask, (0, extra)) if extra else mask

@@ -19,10 +19,10 @@ def embedding_bag(
     scale_grad_by_freq: bool = False, mode: Any = "mean", sparse: bool = False, per_sample_weights: Any = None,
     include_last_offset: bool = False, padding_idx: int | None = None,
 ) -> Tensor:  # fmt: skip
-    """The sum, mean or maximum of each bag of rows of `weight`.
+    """Sum, mean or maximum of each bag of rows of `weight`.
 
-    Bags are the rows of a matrix of indices `(B, N)`, or pieces of a vector that start at `offsets`. Indices equal to `padding_idx`
-    do not count; an empty bag gives zeros. `per_sample_weights`, of the input's shape, scale the rows; only with mode "sum".
+    Bags are the rows of an index matrix `(B, N)`, or pieces of an index vector that start at `offsets`. Indices equal to `padding_idx` do
+    not count; an empty bag gives zeros. `per_sample_weights`, of the input's shape, scale the rows; only with mode "sum".
     """
     if weight.dtype is int64 and input.is_floating_point():
         warn("Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is deprecated, and should now be `embedding_bag(input, weight, ...)`.")
@@ -40,7 +40,7 @@ def embedding_bag(
     if per_sample_weights is not None and mode != "sum":
         raise NotImplementedError(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
     bags, count = _bags(input, offsets, include_last_offset)
-    input = input.reshape(-1)[: bags.size]  # what no bag holds is not read
+    input = input.reshape(-1)[: bags.size]  # indices outside all bags are not read
     rows = functions["nn.functional.embedding"](input, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     shares = None if per_sample_weights is None else per_sample_weights.reshape(-1, 1)
     if padding_idx is not None:
@@ -63,7 +63,7 @@ def _beside(x: Tensor, array: numpy.ndarray) -> Tensor:
 
 
 def _refuse_layout(input: Tensor, offsets: Any) -> None:
-    """ValueError for indices and offsets that do not make bags."""
+    """Raise ValueError for indices and offsets that do not form bags."""
     if input.ndim == 2 and offsets is not None:
         raise ValueError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences. However, found offsets of type " + type(offsets).__name__)
     if input.ndim not in (1, 2):
@@ -75,7 +75,7 @@ def _refuse_layout(input: Tensor, offsets: Any) -> None:
 
 
 def _bags(input: Tensor, offsets: Any, include_last_offset: bool) -> tuple[numpy.ndarray, int]:
-    """The bag that each index belongs to, and how many bags there are."""
+    """Return the bag of each index, and the number of bags."""
     if input.ndim == 2:
         return numpy.repeat(numpy.arange(input.shape[0]), input.shape[1]), input.shape[0]
     starts, n = offsets._steering(), input.shape[0]
@@ -95,13 +95,13 @@ def _bags(input: Tensor, offsets: Any, include_last_offset: bool) -> tuple[numpy
 
 
 def _maxima(rows: Tensor, bags: numpy.ndarray, count: int) -> Tensor:
-    """The maximum of each bag; zero for an empty one."""
+    """Maximum of each bag; 0 for an empty one."""
     filled, empty, _ = _side_by_side(rows, bags, count)
     return functions["where"](empty, 0.0, filled.gather(1, _first_largest(filled))[:, 0])
 
 
 def _first_largest(filled: Tensor) -> Tensor:
-    """Where the maximum of each bag is, `(count, 1, columns)`: a nan counts only where it comes first, as in PyTorch."""
+    """Index of the maximum in each bag, `(count, 1, columns)`; as in PyTorch, a nan counts only if it is first."""
     known = filled.detach()
     lost = known.isnan()
     lost[:, :1] = False
@@ -109,7 +109,10 @@ def _first_largest(filled: Tensor) -> Tensor:
 
 
 def _side_by_side(rows: Tensor, bags: numpy.ndarray, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Bags beside each other, short ones filled with -inf; which bags are empty, `(count, 1)`; the places that were taken from `rows`."""
+    """Pad the bags with -inf to one tensor.
+
+    Also returns which bags are empty, `(count, 1)`, and the indices taken from `rows`.
+    """
     sizes = numpy.bincount(bags, minlength=count)
     places = numpy.full((count, max(int(sizes.max(initial=0)), 1)), bags.size)
     places[bags, numpy.arange(bags.size) - (numpy.cumsum(sizes) - sizes)[bags]] = numpy.arange(bags.size)
@@ -118,12 +121,12 @@ def _side_by_side(rows: Tensor, bags: numpy.ndarray, count: int) -> tuple[Tensor
 
 
 def of_each(indices: Tensor, offsets: Tensor, include_last_offset: bool) -> Tensor:
-    """Which bag each of a vector of indices is in."""
+    """Return the bag of each index in a vector."""
     return _beside(indices, _bags(indices, offsets, include_last_offset)[0]).to(offsets.dtype)
 
 
 def largest(weight: Tensor, indices: Tensor, bags: Tensor, count: int) -> Tensor:
-    """From which row of `weight` the maximum of each bag comes, `(count, columns)`; 0 for an empty one."""
+    """Row of `weight` that the maximum of each bag comes from, `(count, columns)`; 0 for an empty bag."""
     filled, empty, taken = _side_by_side(weight.detach()[indices], bags._host(), count)
     at = taken.gather(1, _first_largest(filled)[:, 0])
     return functions["where"](empty, 0, functions["cat"]([indices, indices.new_zeros((1,))])[at])

@@ -1,15 +1,15 @@
-"""More special functions, from SciPy: Bessel functions, the normal distribution's, incomplete gamma functions, zeta."""
+"""More special functions, from SciPy: Bessel functions, the normal distribution, incomplete gamma functions, zeta."""
 
 import math
 
 from ..core.op import Elementwise, functions
-from . import activation, reduce, rounding, special, statistics, trig  # noqa: F401  their functions get further names
+from . import activation, reduce, rounding, special, statistics, trig  # noqa: F401  registered under further names below
 from .front import Refusing
 from .math import UNARY
 from .special import NoComplex
 
 _REFUSED = "There is no formula of the slope in the first parameter; the engine refuses it, as PyTorch does."
-_WHOLE = (([[2, 3, 4], [3, 2, 5]], (2, 3)), ([2, 4, 3], (2, 3)))  # a first parameter of integers asks for no slope
+_WHOLE = (([[2, 3, 4], [3, 2, 5]], (2, 3)), ([2, 4, 3], (2, 3)))  # the first parameter is integer: it has no gradient
 
 
 class Special(NoComplex, Elementwise):
@@ -98,24 +98,24 @@ class spherical_bessel_j0(Bessel):
 
 
 class ndtr(Special):
-    """The normal distribution function: the share of a standard normal distribution below x."""
+    """Normal distribution function: the probability that a standard normal variable is below x."""
     domain = (-3, 3)
     def forward(xp, input): return xp.ndtr(input)
     def d_input(xp, g, input): return g * xp.exp(-0.5 * input * input) / math.sqrt(2 * math.pi)
 
 
 class log_ndtr(Special):
-    """The logarithm of the normal distribution function, exact far below 0 too."""
+    """Logarithm of the normal distribution function, accurate also far below 0."""
     domain = (-3, 3)
     def forward(xp, input): return xp.log_ndtr(input)
     def d_input(xp, g, input):
         low = xp.clip(input, None, 0)
-        high = input - low  # erfcx of the negative of it would overflow
+        high = input - low  # erfcx of its negative would overflow
         return g * (math.sqrt(2 / math.pi) * xp.exp(-high * high / 2)) / (xp.erfcx(-low * math.sqrt(0.5)) * xp.erfc(-high * math.sqrt(0.5)))
 
 
 class ndtri(Special):
-    """The inverse of the normal distribution function: infinite at 0 and 1, nan outside."""
+    """Inverse of the normal distribution function: infinite at 0 and 1, nan outside."""
     domain = (0.1, 0.9)
     def forward(xp, input): return xp.ndtri(input)
     def d_input(xp, g, out): return g * math.sqrt(2 * math.pi) * xp.exp(0.5 * out * out)
@@ -132,21 +132,21 @@ class erfcx(Special):
 
 
 class entr(Special):
-    """-x log(x): 0 at 0, -inf below."""
+    """-x log(x): 0 at 0, -inf for negative x."""
     def forward(xp, input): return xp.entr(input)
     def d_input(xp, g, input): return g * (-xp.log(input) - 1)
 
 
 class xlog1py(Special):
-    """`input * log(1 + other)`, and 0 where `input` is 0, unless `other` is nan."""
+    """`input * log(1 + other)`, and 0 where `input` is 0 unless `other` is nan."""
     samples = Elementwise.samples
     def forward(xp, input, other): return xp.xlog1py(input, other)
-    def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= -1), 0, xp.xlog1py(g, other))  # g * log1p(other), for a number too
+    def d_input(xp, g, input, other): return xp.where((input == 0) & (other <= -1), 0, xp.xlog1py(g, other))  # g * log1p(other), or a scalar
     def d_other(xp, g, input, other): return g * (input / (other + 1))
 
 
 class zeta(Special):
-    """The Hurwitz zeta function: the sum of 1 / (k + other)^input over k from 0 on."""
+    """Hurwitz zeta function: the sum of 1 / (k + other)^input over k = 0, 1, ..."""
     samples = _WHOLE
     exempt = {"specials": _REFUSED, "promotion": "PyTorch's zeta takes no bool beside a number; the rest is as for xlog1py."}
     def forward(xp, input, other): return xp.zeta(input, other)
@@ -155,27 +155,27 @@ class zeta(Special):
 
 
 class Incomplete(Refusing, Elementwise):
-    """A regularised incomplete gamma function: without a rule for its parameter, as in PyTorch."""
+    """Base of the regularised incomplete gamma functions; as in PyTorch, the first parameter has no gradient."""
     tensors = True
     types, refuses, inplace, samples, exempt = "promote", "bic", True, _WHOLE, {"specials": _REFUSED}
 
 
 class igamma(Incomplete):
-    """The share of the gamma distribution with parameter `input` below `other`: the regularised lower incomplete gamma function."""
+    """Regularised lower incomplete gamma function: the distribution function, at `other`, of a gamma variable with parameter `input`."""
     def forward(xp, input, other): return xp.igamma(input, other)
     def d_input(xp, g, input): raise NotImplementedError("the derivative for 'igamma: input' is not implemented")
     def d_other(xp, g, input, other): return g * _density(xp, input, other)
 
 
 class igammac(Incomplete):
-    """1 - igamma, exact where that is small."""
+    """Regularised upper incomplete gamma function, 1 - igamma, accurate where it is small."""
     def forward(xp, input, other): return xp.igammac(input, other)
     def d_input(xp, g, input): raise NotImplementedError("the derivative for 'igammac: input' is not implemented")
     def d_other(xp, g, input, other): return -g * _density(xp, input, other)
 
 
 def _density(xp, a, x):
-    """The gamma distribution's density."""
+    """Density of the gamma distribution."""
     return xp.exp((a - 1) * xp.log(x) - x - xp.lgamma(a))
 
 

@@ -1,4 +1,4 @@
-"""Counting and summing by pieces: histograms of points, reductions of segments, the places of what is not 0 in a fixed size."""
+"""Counting and segments: multi-dimensional histograms, segment reductions, and non-zero indices of a fixed size."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _Histogram = result_type("histogramdd", ("hist", "bin_edges"))
 
 @composite(method=True)
 def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False) -> Any:
-    """How many of the points (*, D), or how much of their weight (*), fall into each box, and the edges of the bins in each dimension.
+    """Number of the points (*, D), or sum of their weights (*), in each box, and the bin edges of each dimension.
 
-    `bins` is a number for all dimensions, a list of numbers, or a list of tensors of edges; `range` has the lowest and highest edge of
-    each dimension one after the other, by default those of the data. With `density` the integral is 1.
+    `bins` is an int for all dimensions, a list of ints, or a list of tensors of edges; `range` holds the lowest and highest edge of each
+    dimension in turn, by default those of the data. With `density` the integral is 1.
     """
     if not input.ndim and isinstance(bins, int):
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")
@@ -54,20 +54,20 @@ def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | No
 
 
 def _edges(x: numpy.ndarray, bins: Any, limits: Any, dim: int) -> numpy.ndarray:
-    """The edges of the bins of one dimension."""
+    """Edges of the bins of one dimension."""
     return bins._host() if isinstance(bins, Tensor) else equal_edges("histogramdd", x, bins, limits, dim)
 
 
 @composite
 def _convert_indices_from_coo_to_csr(input: Tensor, size: int, *, out_int32: bool = False) -> Tensor:
-    """Where each of `size` rows begins among sorted row numbers, and at the end how many there are."""
+    """Starts of each of `size` rows among sorted row indices, followed by the number of indices."""
     starts = numpy.searchsorted(input._host(), numpy.arange(size + 1))
     return Tensor._wrap(namespace(input.array).asarray(starts.astype("int32" if out_int32 else "int64")))
 
 
 @composite
 def _convert_indices_from_csr_to_coo(crow_indices: Tensor, col_indices: Tensor, *, out_int32: bool = False, transpose: bool = False) -> Tensor:
-    """The rows and columns of elements, from where each row begins and the columns; with `transpose` columns first."""
+    """Rows and columns of elements, from the starts of the rows and the columns; with `transpose`, columns first."""
     begins = crow_indices._host()
     rows = numpy.repeat(numpy.arange(len(begins) - 1), numpy.diff(begins))
     pair = (col_indices._host(), rows) if transpose else (rows, col_indices._host())
@@ -76,13 +76,13 @@ def _convert_indices_from_csr_to_coo(crow_indices: Tensor, col_indices: Tensor, 
 
 @composite
 def _shape_as_tensor(self: Tensor) -> Tensor:
-    """The shape as a tensor of integers."""
+    """Shape as a tensor of integers."""
     return Tensor._wrap(numpy.array(self.shape, numpy.int64))
 
 
 @composite(method=True)
 def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: int = 0) -> Tensor:
-    """The bits of all numbers, or of those along `dim`, by exclusive or: of floats as float64, of integers as int64; uint64."""
+    """Exclusive or of the bits of all elements, or along `dim`, as uint64; floats are read as float64, integers as int64."""
     if mode:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
     if input.dtype.is_complex:
@@ -97,7 +97,7 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
 
 @composite(method=True)
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """The indices of the first `size` elements that are not 0, as rows; rows of `fill_value` where there are fewer."""
+    """Indices of the first `size` non-zero elements, as rows, padded with rows of `fill_value`."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     if input.is_meta:
@@ -115,10 +115,10 @@ def segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None,
     axis: int = 0, unsafe: bool = False, initial: float | None = None,
 ) -> Tensor:
-    """The sum, mean, max, min or prod of consecutive segments of `data` along `axis`, whose lengths (or bounds, `offsets`) are given.
+    """Sum, mean, max, min or prod of consecutive segments of `data` along `axis`, with the given `lengths` or bounds (`offsets`).
 
-    `initial` joins every segment, and stands for an empty one, where otherwise the mean is nan. `axis` is the last dimension of
-    `lengths`; `unsafe` leaves out the check that they add up.
+    `initial` is included in every segment and is the result of an empty one, the mean of which is otherwise nan. `axis` must be the last
+    dimension of `lengths`; `unsafe` skips the check that they add up.
     """
     if reduce not in _EMPTY:
         raise RuntimeError(f"Unsupported reduction given! Expected one of sum, mean, max, min, prod, but got {reduce}")

@@ -1,4 +1,4 @@
-"""The loss of sequences without an alignment: connectionist temporal classification."""
+"""Connectionist temporal classification: the loss of sequences without an alignment."""
 
 import math
 
@@ -13,7 +13,7 @@ from .select import where
 
 
 class ctc(Op):
-    """Minus the log-likelihood of each target sequence, summed over all its alignments with the input."""
+    """Negative log-likelihood of each target sequence, summed over all its alignments with the input."""
     home, inputs, aux = "", ("log_probs", "targets", "input_lengths", "target_lengths"), ("slope",)
     exempt = {"promotion": "the composite ctc_loss decides what it is called with.", "zero_size": "the composite ctc_loss decides what it is called with.",
               "second": "the forward-backward algorithm gives first derivatives only, in PyTorch too.", "forward": "forward mode would need the second derivative, which PyTorch lacks too.", "reverse": "PyTorch's gradient is that of the logits before log_softmax, not of the formula."}  # fmt: skip
@@ -21,18 +21,18 @@ class ctc(Op):
     examples = ((((5, 2, 4), [[1, 2], [3, 3]], [5, 4], [2, 2]), {}),)
     formula = "-log(sum over alignments of exp(sum(log_probs)))"
     def forward(xp, log_probs, targets, input_lengths, target_lengths, blank=0): return xp.ctc(log_probs, targets, input_lengths, target_lengths, blank)
-    # the inputs are named so that they are kept: when the gradient is recorded, the slope is computed from them again
-    # an impossible target's slope is nan: with zero_infinity nobody asks for it
+    # naming the inputs saves them: a recorded gradient computes the slope from them again
+    # the slope of an impossible target is nan; with zero_infinity g is 0 there
     def d_log_probs(xp, g, log_probs, targets, input_lengths, target_lengths, slope): return xp.where(xp.reshape(g, (1, -1, 1)) == 0, 0.0, xp.reshape(g, (1, -1, 1)) * slope)
 
 
 @composite(home="nn.functional")
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
-    """Connectionist temporal classification of log-probabilities (T, N, C), or (T, C), with targets (N, S), or all in a row.
+    """Connectionist temporal classification loss of log-probabilities (T, N, C) or (T, C), with targets (N, S) or concatenated.
 
-    "mean" divides by target lengths, then averages over the batch. The gradient is PyTorch's: that of the logits whose log_softmax
-    `log_probs` is, each class's probability less its posterior. The log_softmax passes it on as it is; a leaf of log-probabilities has
-    it too, and it is not the slope of the formula there.
+    "mean" divides by target lengths, then averages over the batch. As in PyTorch, the gradient is that of the logits before log_softmax:
+    each class's probability less its posterior. log_softmax passes it on unchanged; a leaf of log-probabilities gets it too, although it is
+    not the derivative of the formula there.
     """
     lengths = input_lengths, target_lengths
     if not all(isinstance(v, Tensor) for v in lengths) and not all(isinstance(v, (tuple, list)) for v in lengths):

@@ -34,15 +34,15 @@ ASYMMETRIC = {"forward": "Of a change that is not symmetric the gradient takes t
 
 
 class Factor(Op):
-    """An op on float matrices that PyTorch neither promotes nor runs in half precision."""
+    """Base of ops on float matrices that PyTorch neither promotes nor runs in half precision."""
     home, method, inputs, samples, types = "linalg", False, ("input",), _SQUARE, "same"
-    square, checks, least = True, True, 4  # of at least 4 bytes
-    lacks: ClassVar[str] = "h"  # refused for want of a kernel, not on principle: "i" integers and bools, "h" half precision; "" neither
+    square, checks, least = True, True, 4  # least: bytes per element
+    lacks: ClassVar[str] = "h"  # kinds without a kernel, for NotImplementedError: "i" integers and bools, "h" half precision; "" neither
     fails = "The algorithm failed to converge because the input matrix is ill-conditioned, or contained non-finite values."
 
     @classmethod
     def explain(cls, error, inputs, attrs):
-        # float matrices come here without `prepare`: the fast path lets NumPy refuse them
+        # on the fast path, float matrices skip `prepare` and NumPy refuses them
         if isinstance(error, (numpy.linalg.LinAlgError, IndexError)):
             error = cls._misshapen(inputs[0]) or (Refused(cls.fails, LinAlgError) if isinstance(error, numpy.linalg.LinAlgError) else error)
         return super().explain(error, inputs, attrs)
@@ -62,18 +62,18 @@ class Factor(Op):
         return super().prepare(arrays)
 
     @classmethod
-    def _broken(cls, inputs, attrs): return None  # `prepare` looks at the shapes first
+    def _broken(cls, inputs, attrs): return None  # `prepare` checks the shapes first
 
 
 def refuse_dtype(d: dtypes.dtype, lacks: str, least: int = 4) -> None:
-    """Refuse integers, bools and numbers of fewer bytes; `lacks` as in `Factor`."""
+    """Refuse integers, bools and dtypes of fewer than `least` bytes; `lacks` as in `Factor`."""
     if d.rank < dtypes.FLOAT or d.itemsize < least:
         kind = NotImplementedError if ("i" if d.rank < dtypes.FLOAT else "h") in lacks else RuntimeError
         raise Refused(f"Expected a floating point or complex tensor of at least 32 bits as input. Got {d.name}", kind)
 
 
 def need_floats(name: str, x: Tensor, lacks: str = "ih") -> None:
-    """`refuse_dtype` for a function made of ops."""
+    """`refuse_dtype` for composite functions."""
     try:
         refuse_dtype(x.dtype, lacks)
     except Refused as error:
@@ -81,27 +81,27 @@ def need_floats(name: str, x: Tensor, lacks: str = "ih") -> None:
 
 
 def refuse_complex(function: str, **tolerances: Any) -> None:
-    """RuntimeError for a tolerance that is a complex tensor."""
+    """Raise RuntimeError for a tolerance that is a complex tensor."""
     for name, x in tolerances.items():
         if isinstance(x, Tensor) and x.is_complex():
             raise RuntimeError(f"{function}: {name} tensor of complex type is not supported. Got {x.dtype.name}")
 
 
 class inv(Factor):
-    """The inverse of a square matrix."""
+    """Inverse of a square matrix."""
     fails, lacks = "The inversion could not be completed because the input matrix is singular.", ""
     def forward(xp, input): return xp.inv(input)
     def d_input(xp, g, out): return -xp.matmul(T(xp, out), xp.matmul(g, T(xp, out)))
 
 
 class det(Factor):
-    """The determinant of a square matrix."""
+    """Determinant of a square matrix."""
     def forward(xp, input): return xp.det(input)
     def d_input(xp, g, input): return g[..., None, None] * xp.cofactor(input)
 
 
 class cofactor(Factor):
-    """The matrix of cofactors, the gradient of the determinant; of singular matrices too."""
+    """Matrix of cofactors, the gradient of the determinant; also for singular matrices."""
     home = ""
     exempt = RULES_ONLY
     def forward(xp, input): return xp.cofactor(input)
@@ -112,23 +112,23 @@ class cofactor(Factor):
 
 
 class slogdet(Factor):
-    """The sign of the determinant, and the logarithm of its absolute value."""
+    """Sign of the determinant, and logarithm of its absolute value."""
     outputs, lacks = ("sign", "logabsdet"), ""
     def forward(xp, input): return xp.slogdet(input)
     def d_input(xp, g, input, sign):
-        slope = g[1] if not is_complex(input) else g[1] - 1j * xp.real(1j * g[0] * sign)  # a real sign does not move
+        slope = g[1] if not is_complex(input) else g[1] - 1j * xp.real(1j * g[0] * sign)  # a real sign is constant
         return slope[..., None, None] * T(xp, xp.quotients(input))
 
 
 class solve_matrix(Factor):
-    """The matrix X with `input @ X == other`; of a singular matrix an error or, unchecked, the result of dividing by 0."""
+    """X with `input @ X == other`. A singular matrix raises LinAlgError or, unchecked, gives the result of dividing by 0."""
     fails = "The solver failed because the input matrix is singular."
     home, inputs, samples, exempt = "", ("input", "other"), (((3, 3), (3, 2)), ((2, 3, 3), (2, 3, 2))), RULES_ONLY
 
     @classmethod
     def _broken(cls, inputs, attrs):
         error = super(Factor, cls)._broken(inputs, attrs)
-        return None if isinstance(error, numpy.linalg.LinAlgError) else error  # what was asked about is singular
+        return None if isinstance(error, numpy.linalg.LinAlgError) else error  # the ones that `_broken` tries are singular
 
     def forward(xp, input, other, checked=True): return xp.solve_matrix(input, other, checked)
     def d_input(xp, g, input, out, checked): return -xp.matmul(xp.solve_matrix(T(xp, input), g, checked), T(xp, out))
@@ -136,7 +136,7 @@ class solve_matrix(Factor):
 
 
 class solve_triangle(Factor):
-    """X with `input @ X == other` (without `left`, `X @ input == other`) for a triangular matrix, of which only that triangle is read."""
+    """X with `input @ X == other` (without `left`, `X @ input == other`) for a triangular matrix; the other triangle is not read."""
     home, inputs, exempt = "", ("input", "other"), RULES_ONLY
     examples = ((((3, 3), (3, 2)), {"upper": True}), (((2, 3, 3), (2, 2, 3)), {"upper": False, "left": False}), (((3, 3), (2, 3, 2)), {"upper": False, "unitriangular": True}))
     def forward(xp, input, other, upper, left=True, unitriangular=False): return xp.solve_triangle(input, other, upper, left, unitriangular)
@@ -148,7 +148,7 @@ class solve_triangle(Factor):
 
 
 class cholesky(Factor):
-    """The lower triangular L with `L @ L.mT` equal to a symmetric positive definite matrix, of which one triangle is read."""
+    """Lower triangular L with `L @ L.mH` equal to a positive definite matrix, of which one triangle is read; `U.mH @ U` with `upper`."""
     samples, exempt = (([[2.0, 0.5, 0.1], [0.5, 1.5, -0.3], [0.1, -0.3, 1.0]],), ([[[2.0, 0.5], [0.5, 1.5]], [[1.0, -0.2], [-0.2, 3.0]]],)), ONE_TRIANGLE | ASYMMETRIC
     @classmethod
     def explain(cls, error, inputs, attrs):
@@ -163,7 +163,7 @@ class cholesky(Factor):
 
 
 def cholesky_slope(xp: Any, g: Any, out: Any, upper: bool) -> Any:
-    """The gradient of the matrix whose factor is `out`."""
+    """Gradient of the matrix with the factor `out`."""
     g = conj(xp, g)
     L, g = (H(xp, out), H(xp, g)) if upper else (out, g)
     lower = xp.tril(xp.matmul(H(xp, L), g))
@@ -172,7 +172,7 @@ def cholesky_slope(xp: Any, g: Any, out: Any, upper: bool) -> Any:
 
 
 def cholesky_push(xp: Any, t: Any, out: Any, upper: bool) -> Any:
-    """The tangent of the factor `out`."""
+    """Tangent of the factor `out`."""
     L = H(xp, out) if upper else out
     lower = xp.tril(xp.solve_triangle(H(xp, L), xp.solve_triangle(L, t, False), True, False))
     found = xp.matmul(L, lower + off_diagonal(xp, lower)) / 2
@@ -180,7 +180,7 @@ def cholesky_push(xp: Any, t: Any, out: Any, upper: bool) -> Any:
 
 
 def indefinite(info: Any) -> str:
-    """What is said of matrices of which some cannot be factored: `info` is 0 or the size of the smallest leading part that is not definite."""
+    """Return the error message for matrices that cannot be factored; `info` is 0 or the order of the first leading minor that fails."""
     at = int((info.reshape(-1) != 0).argmax())
     which = f"(Batch element {at}): " if info.ndim else ""
     words = f"not positive-definite (the leading minor of order {int(info.reshape(-1)[at])} is not positive-definite)."
@@ -188,7 +188,7 @@ def indefinite(info: Any) -> str:
 
 
 class qr(Factor):
-    """Q with orthonormal columns and R upper triangular, with `Q @ R` the input; `mode` "reduced", "complete" or "r" (Q is empty)."""
+    """Q with orthonormal columns and upper triangular R, with `Q @ R` the input; `mode` is "reduced", "complete" or "r" (Q is empty)."""
     outputs, square, samples = ("Q", "R"), False, (((4, 3),), ((3, 3),), ((2, 4),))
     def forward(xp, input, mode="reduced"): return xp.qr(input, mode)
     def d_input(xp, g, input, Q, R, mode):
@@ -219,7 +219,7 @@ class eigh(Factor):
 
 
 class eigvalsh(Factor):
-    """The eigenvalues, ascending, of a symmetric or Hermitian matrix, of which one triangle is read."""
+    """Eigenvalues, ascending, of a symmetric or Hermitian matrix, of which one triangle is read."""
     aux, exempt, samples, lacks = ("eigenvectors",), ONE_TRIANGLE, eigh.samples, "ih"
     def forward(xp, A, UPLO="L"): return tuple(xp.eigh(A, UPLO))
     inputs = ("A",)
@@ -227,7 +227,7 @@ class eigvalsh(Factor):
 
 
 class svd(Factor):
-    """U, the singular values S (descending) and Vh, with `U @ diag(S) @ Vh` the input; without `full_matrices` U and Vh are thin."""
+    """U, singular values S (descending) and Vh, with `U @ diag(S) @ Vh` the input; without `full_matrices` U and Vh are thin."""
     outputs, square = ("U", "S", "Vh"), False
     examples = ((((4, 3),), {"full_matrices": False}), (((3, 3),), {}), (((2, 4),), {"full_matrices": False}))
     def forward(xp, input, full_matrices=True, *, driver=None): return xp.svd(input, _no_driver(full_matrices, driver))
@@ -240,7 +240,7 @@ class svd(Factor):
         turn = skew(xp, xp.matmul(H(xp, U), gU))
         skew_u, skew_v = off_diagonal(xp, ratio(xp, turn, gaps, gU)), off_diagonal(xp, ratio(xp, skew(xp, xp.matmul(H(xp, V), gV)), gaps, gV))
         middle = skew_u * row + column * skew_v + on_diagonal(xp, gS)
-        if is_complex(U):  # singular vectors may turn in the complex plane
+        if is_complex(U):  # the phase of complex singular vectors is free
             middle = middle + xp.where(eye_of(xp, turn), ratio(xp, turn, 2 * row, gU), 0)
         found = xp.matmul(U, xp.matmul(middle, H(xp, V)))
         if U.shape[-2] > k:
@@ -251,7 +251,7 @@ class svd(Factor):
 
 
 class svdvals(Factor):
-    """The singular values, descending."""
+    """Singular values, descending."""
     aux, square, samples, inputs = ("U", "Vh"), False, (((4, 3),), ((3, 3),), ((2, 4),)), ("A",)
     def forward(xp, A, *, driver=None):
         U, S, Vh = xp.svd(A, _no_driver(False, driver))
@@ -260,13 +260,13 @@ class svdvals(Factor):
 
 
 class pinv(Factor):
-    """The Moore-Penrose pseudoinverse; singular values up to `atol` or `rtol` times the largest count as zero."""
+    """Moore-Penrose pseudoinverse; singular values up to `atol` or `rtol` times the largest count as zero."""
     square, lacks, samples = False, "", (((4, 3),), ((3, 3),), ((2, 4),))
     def forward(xp, input, rtol=None, hermitian=False, *, atol=None): return xp.pinv(input, rtol, hermitian, atol)
 
     @classmethod
     def bind(cls, args, kwargs):
-        """PyTorch's older name of `rtol`."""
+        """Accept PyTorch's older name of `rtol`."""
         inputs, attrs = super().bind(args, {"rtol" if k == "rcond" else k: v for k, v in kwargs.items()})
         tolerances = {k: attrs[k] for k in ("atol", "rtol")}
         refuse_complex("linalg.pinv", **tolerances)
@@ -298,17 +298,17 @@ def conj(xp: Any, x: Any) -> Any:
 
 
 def H(xp: Any, x: Any) -> Any:
-    """The conjugate transpose. Published formulas conjugate; rules do not: `g` is conjugated on the way in and out."""
+    """Conjugate transpose. Published formulas conjugate, rules do not: `g` is conjugated on the way in and out."""
     return xp.matrix_transpose(conj(xp, x))
 
 
 def eye_of(xp: Any, x: Any) -> Any:
-    """The identity as large as the matrices in `x`, as bool."""
+    """Bool identity of the size of the matrices in `x`."""
     return unit(xp, x, x.shape[-1], x.shape[-1])
 
 
 def unit(xp: Any, beside: Any, rows: int, columns: int) -> Any:
-    """Ones on the diagonal of a matrix of bools, on the device of `beside`."""
+    """Bool matrix with ones on the diagonal, on the device of `beside`."""
     return xp.asarray(namespace(getattr(beside, "array", beside)).eye(rows, columns, dtype=bool))
 
 
@@ -322,12 +322,12 @@ def on_diagonal(xp: Any, v: Any) -> Any:
 
 
 def apart(xp: Any, gaps: Any) -> Any:
-    """Differences of eigenvalues, to divide by: 1 on the diagonal, where the numerator is 0."""
+    """Differences of eigenvalues as divisors: 1 on the diagonal, where the numerator is 0."""
     return xp.where(eye_of(xp, gaps), 1, gaps)
 
 
 def ratio(xp: Any, a: Any, b: Any, g: Any) -> Any:
-    """`a / b`, for an `a` that comes of the gradient `g` of vectors; 0 / 0 is 0 where nobody asks for them, and values alone have a slope."""
+    """`a / b` for an `a` computed from the gradient `g` of vectors; 0 / 0 is 0 where `g` is 0, so that values alone have a gradient."""
     return a / xp.where((b == 0) & (xp.sum(xp.abs(g), axis=(-2, -1), keepdims=True) == 0), 1, b)
 
 
@@ -336,12 +336,12 @@ def skew(xp: Any, x: Any) -> Any:
 
 
 def outside(xp: Any, basis: Any, g: Any) -> Any:
-    """The part of `g` that is orthogonal to the columns of `basis`."""
+    """Part of `g` that is orthogonal to the columns of `basis`."""
     return g - xp.matmul(basis, xp.matmul(H(xp, basis), g))
 
 
 def tall_qr(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
-    """The gradient of the input of `qr` with at least as many rows as columns."""
+    """Gradient of the input of `qr` with at least as many rows as columns."""
     m = xp.triu(xp.matmul(gR, H(xp, R)) - xp.matmul(H(xp, Q), gQ))
     whole = gQ + xp.matmul(Q, xp.where(eye_of(xp, m), xp.real(m), m) + H(xp, off_diagonal(xp, m)))
     return xp.solve_triangle(H(xp, R), whole, False, False)
@@ -352,12 +352,12 @@ def tall_qr(xp: Any, gQ: Any, gR: Any, Q: Any, R: Any) -> Any:
 
 @composite(home="linalg")
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with `A @ X == B` (with `left` False, `X @ A == B`); B is a matrix (*, n, k) or a batch of vectors (*, n)."""
+    """Solve `A @ X == B` (with `left=False`, `X @ A == B`); B is a matrix (*, n, k) or a batch of vectors (*, n)."""
     return arranged(solve_matrix, A, B, left)
 
 
 def arranged(solver: Any, A: Tensor, B: Tensor, left: bool) -> Tensor:
-    """`solve` for vectors, matrices and either side, by a `solver` of `A @ X == B`."""
+    """`solve` for vectors, matrices and either side, given a `solver` of `A @ X == B`."""
     if A.ndim < 2:
         raise RuntimeError("linalg.solve: The input tensor A must have at least 2 dimensions.")
     vector = B.ndim == 1 or A.ndim - 1 == B.ndim and B.shape == A.shape[:-1]
@@ -372,7 +372,7 @@ def _sided(solver: Any, A: Tensor, B: Tensor, left: bool) -> Tensor:
 
 @composite(home="linalg")
 def solve_triangular(input: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with `input @ X == B` for a triangular matrix, of which only that triangle is read. A 0 on its diagonal makes X infinite or nan."""
+    """Solve `input @ X == B` for a triangular matrix; the other triangle is not read. A 0 on the diagonal makes X infinite or nan."""
     for name, x in (("A", input), ("B", B)):
         if x.ndim < 2:
             raise RuntimeError(f"linalg.solve_triangular: The input tensor {name} must have at least 2 dimensions.")
@@ -384,9 +384,9 @@ def solve_triangular(input: Tensor, B: Tensor, *, upper: bool, left: bool = True
 
 @composite(home="linalg")
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
-    """How many singular values are larger than `atol` and than `rtol` times the largest.
+    """Number of singular values larger than `atol` and than `rtol` times the largest.
 
-    Without either, `rtol` is max(n, m) eps; `tol` is the old name of `atol`. Of a `hermitian` matrix one triangle is read.
+    Without either, `rtol` is max(n, m) eps; `tol` is the old name of `atol`. Only one triangle of a `hermitian` matrix is read.
     """
     if A.ndim < 2:
         raise RuntimeError(f"torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions, got {A.ndim}.")
@@ -405,13 +405,13 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
 @composite(home="linalg")
 def matrix_power(A: Tensor, n: int) -> Tensor:
-    """The product of `n` copies of a square matrix; of its inverse when `n` is negative."""
+    """Product of `n` copies of a square matrix, or of its inverse if `n` is negative."""
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         raise RuntimeError(f"linalg.matrix_power: A must be batches of square matrices, but they have the shape {list(A.shape)}")
     if n < 0:
         A, n = inv(A), -n
     if n == 0:
-        return clone(A, memory_format=contiguous_format).copy_(Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype)))  # recorded, as PyTorch does it
+        return clone(A, memory_format=contiguous_format).copy_(Tensor._wrap(namespace(A.array).eye(A.shape[-1], dtype=A.array.dtype)))  # recorded, as in PyTorch
     out = None
     while True:
         if n & 1:
@@ -427,11 +427,11 @@ _Lstsq = result_type("lstsq", ("solution", "residuals", "rank", "singular_values
 
 @composite(home="linalg")
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The X that makes `A @ X - B` smallest, for a matrix B (*, n, k) or vectors (*, n): (solution, residuals, rank, singular_values).
+    """Least-squares solution of `A @ X == B` for a matrix B (*, n, k) or vectors (*, n): (solution, residuals, rank, singular_values).
 
-    The solution is that of the least length; its gradient passes through the pseudoinverse. `driver`, LAPACK's name of the algorithm,
-    decides what comes along, as in PyTorch: residuals (of full rank and more rows than columns) not with "gelsy", the default on a CPU;
-    no rank with "gels"; singular values with "gelsd" and "gelss".
+    The solution is that of least norm; its gradient passes through the pseudoinverse. As in PyTorch, `driver`, LAPACK's name of the
+    algorithm, decides which other results are not empty: the residuals (for full rank and more rows than columns) except with "gelsy", the
+    default on a CPU; the rank except with "gels"; the singular values with "gelsd" and "gelss".
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss), but got {driver}")
@@ -454,8 +454,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 @composite(home="linalg")
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """A norm of matrices: "fro", "nuc", inf, -inf (rows), 1, -1 (columns), 2, -2 (singular values)."""
-    if not (A.is_floating_point() or A.is_complex()):  # a `dtype` does not make it one
+    """Matrix norm: "fro", "nuc", inf and -inf (row sums), 1 and -1 (column sums), 2 and -2 (singular values)."""
+    if not (A.is_floating_point() or A.is_complex()):  # also with a `dtype`
         raise RuntimeError(f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype.name}")
     A = A if dtype is None else A.to(norm_dtype("linalg.matrix_norm", A, dtype))
     if A.ndim < 2:
@@ -492,7 +492,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: tuple[int, int] = (-2, -1), ke
 
 @composite(home="linalg", method=False)
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """A vector norm over `dim` or, for two dimensions (or a matrix with `ord` given), a matrix norm."""
+    """Vector norm over `dim` or, if `ord` is given, matrix norm over two dimensions."""
     if isinstance(dim, (tuple, list)) and len(dim) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {list(dim)}")
     pair = len(dim) == 2 if isinstance(dim, (tuple, list)) else dim is None and A.ndim == 2
@@ -507,7 +507,7 @@ def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, 
 
 @composite(method=True)
 def logdet(input: Tensor) -> Tensor:
-    """The logarithm of the determinant: NaN where it is negative, -inf where it is 0."""
+    """Logarithm of the determinant; for real matrices nan if it is negative and -inf if it is 0."""
     sign, log = slogdet(input)
     if input.is_complex():
         return sign.log() + log
@@ -516,25 +516,25 @@ def logdet(input: Tensor) -> Tensor:
 
 @composite(method=True)
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The same as `linalg.pinv`, with `rcond` as the relative tolerance."""
+    """`linalg.pinv` with `rcond` as the relative tolerance."""
     return pinv(input, rcond)
 
 
 @composite(method=True)
 def matrix_power_(input: Tensor, n: int) -> Tensor:
-    """The same as `linalg.matrix_power`."""
+    """Same as `linalg.matrix_power`."""
     return matrix_power(input, n)
 
 
 @composite(method=True)
 def qr_(input: Tensor, some: bool = True) -> Any:
-    """Q and R with `Q @ R` the input, thin, or square Q without `some`: the old form of `linalg.qr`."""
+    """Q and R with `Q @ R` the input, thin, or with square Q without `some`. Old form of `linalg.qr`."""
     return qr(input, "reduced" if some else "complete")
 
 
 @composite(method=True)
 def cholesky_(input: Tensor, upper: bool = False) -> Tensor:
-    """The same as `linalg.cholesky`."""
+    """Same as `linalg.cholesky`."""
     if cholesky._misshapen(input) is None:
         need_floats("cholesky", input)
     return cholesky(input, upper)

@@ -1,7 +1,7 @@
-"""More of linear algebra: LU factors, eigenvalues of any matrix, matrix exponentials, solves with factors, tensors as matrices.
+"""More linear algebra: LU factors, general eigenvalues, matrix exponentials, solves from factors, tensors as matrices.
 
 The gradients are those of Walter and Lehmann, "Algorithmic differentiation of linear algebra functions" (2018), and, for the exponential,
-Najfeld and Havel, "Derivatives of the matrix exponential and their computation" (1995): a block of a larger exponential.
+of Najfeld and Havel, "Derivatives of the matrix exponential and their computation" (1995): a block of a larger exponential.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from .shape import broadcast_shapes, clone, diagonal, expand, permute, reshape, 
 
 
 class lu_factor_(Factor):
-    """L and U of `A` with its rows exchanged, in one matrix (the ones on L's diagonal are not stored), and LAPACK's pivots from 1."""
+    """L and U of `A` with its rows exchanged, in one matrix without the ones on L's diagonal, and LAPACK's pivots, from 1."""
     name, inputs, outputs, differentiable, aux, square = "lu_factor", ("A",), ("LU", "pivots"), ("LU",), ("where",), False
     samples, lacks = (((3, 3),), ((2, 4, 2),), ((2, 3),)), "ih"
     def forward(xp, A, *, pivot=True):
@@ -77,7 +77,7 @@ _LU, _Unpacked = result_type("lu", ("P", "L", "U"), "linalg"), result_type("lu_u
 
 @composite
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
-    """P, L and U with `P @ L @ U` the matrix that `lu_factor` was given; what is not asked for is empty."""
+    """P, L and U with `P @ L @ U` the matrix given to `lu_factor`; parts that are not requested are empty."""
     m, n = LU_data.shape[-2:]
     k, xp = min(m, n), namespace(LU_data.array)
     P = L = U = LU_data.new_empty(0)
@@ -91,14 +91,14 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 @composite(home="linalg")
 def lu(A: Tensor, *, pivot: bool = True) -> Any:
-    """P, L and U with `P @ L @ U == A`: a permutation, a lower triangular matrix with ones on its diagonal, an upper triangular one."""
+    """P, L and U with `P @ L @ U == A`: a permutation, a unit lower triangular and an upper triangular matrix."""
     packed, pivots = lu_factor_.call(A, pivot=pivot)
     return _LU(*lu_unpack(packed, pivots))
 
 
 @composite(method=True)
 def lu_(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
-    """`linalg.lu_factor`, and with `get_infos` the place of the first 0 on U's diagonal besides: the old form."""
+    """Old form of `linalg.lu_factor`; `get_infos` also returns the index, from 1, of the first 0 on U's diagonal, or 0."""
     found = lu_factor_ex(A, pivot=pivot)
     return tuple(found) if get_infos else tuple(found[:2])
 
@@ -108,7 +108,7 @@ _LUFactor, _LUFactorEx = result_type("lu_factor", ("LU", "pivots"), "linalg"), r
 
 @composite(home="linalg")
 def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
-    """L and U of `A` with its rows exchanged, in one matrix, and LAPACK's pivots from 1. RuntimeError where U's diagonal has a 0."""
+    """L and U of `A` with its rows exchanged, in one matrix, and LAPACK's pivots, from 1. Raises RuntimeError if U's diagonal has a 0."""
     packed, pivots = lu_factor_.call(A, pivot=pivot)
     _info(packed, True, "linalg.lu_factor: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero; lu_factor_ex does not ask.")
     return _LUFactor(packed, pivots)
@@ -116,21 +116,21 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 
 @composite(home="linalg")
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """`lu_factor`, and in `info` the place, from 1, of the first 0 on U's diagonal, or 0."""
+    """`lu_factor` without the error: `info` is the index, from 1, of the first 0 on U's diagonal, or 0."""
     packed, pivots = lu_factor_.call(A, pivot=pivot)
     info = _info(packed, check_errors, "linalg.lu_factor_ex: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero.")
     return _LUFactorEx(packed, pivots, info)
 
 
 def _info(packed: Tensor, check: bool, words: str) -> Tensor:
-    """The place, from 1, of the first 0 on U's diagonal, or 0. LinAlgError with `words` if `check` and there is one."""
+    """Return the index, from 1, of the first 0 on U's diagonal, or 0. If `check`, raise LinAlgError with `words` for a 0."""
     xp = namespace(packed.array)
     return Tensor._wrap(xp.asarray(xp.first_zero(packed.array, words if check else "")))
 
 
 @composite(home="linalg")
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with `A @ X == B` from the LU factors of A (with `left` False `X @ A == B`, with `adjoint` A's conjugate transpose)."""
+    """Solve `A @ X == B` from the LU factors of A (`X @ A == B` with `left=False`; with A's conjugate transpose if `adjoint`)."""
     if B.ndim < 2:
         raise RuntimeError("linalg.lu_solve: The input tensor B must have at least 2 dimensions.")
     if LU.dtype.rank < FLOAT or LU.dtype is not B.dtype or pivots.dtype is not int32:
@@ -156,7 +156,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 
 @composite(method=True)
 def lu_solve_(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """X with `A @ X == b` from the LU factors of A."""
+    """Solve `A @ X == b` from the LU factors of A."""
     return lu_solve(LU_data, LU_pivots, b)
 
 
@@ -171,14 +171,14 @@ def _refuse_oblong(name: str, A: Tensor) -> None:
 
 
 class inv_unchecked(inv):
-    """The inverse; for a singular matrix the result of dividing by 0."""
+    """Inverse; for a singular matrix, the result of dividing by 0."""
     home, exempt = "", RULES_ONLY
     def forward(xp, input): return xp.solve_matrix(input, xp.eye(input.shape[-1], dtype=input.dtype), False)
 
 
 @composite(home="linalg")
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> Any:
-    """The inverse, and in `info` 0 or the place, from 1, of the first 0 on the diagonal of U; the result is then not finite."""
+    """Inverse, and `info`: 0, or the index, from 1, of the first 0 on U's diagonal. The inverse is then not finite."""
     _refuse_oblong("linalg.inv", A)
     need_floats("linalg.inv", A, "")
     info = _info(lu_factor_.call(A.detach())[0], check_errors, "linalg.inv_ex: The diagonal element {} is zero, the inversion could not be completed because the input matrix is singular.")
@@ -192,7 +192,7 @@ _Solved = result_type("solve_ex", ("result", "info"), "linalg")
 
 @composite(home="linalg")
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> Any:
-    """`solve`, and in `info` 0 or the place, from 1, of the first 0 on the diagonal of U; the result is then not finite."""
+    """`solve`, and `info`: 0, or the index, from 1, of the first 0 on U's diagonal. The result is then not finite."""
     _refuse_oblong("linalg.solve", A)
     need_floats("linalg.solve", A, "h")
     info = _info(lu_factor_.call(A.detach())[0], check_errors, "torch.linalg.solve_ex: The solver failed because the input matrix is singular: element {} is zero.")
@@ -200,7 +200,10 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 
 class cholesky_ex_(Factor):
-    """`cholesky`, and 0 or the size of the smallest leading part of a matrix that is not positive definite. The gradient is that of a complete factor."""
+    """`cholesky`, and `info`: 0, or the order of the first leading minor that is not positive definite.
+
+    The gradient is that of a complete factor.
+    """
     name, outputs, differentiable, samples, exempt = "cholesky_ex", ("L", "info"), ("L",), cholesky.samples, cholesky.exempt
     def forward(xp, input, upper=False): return xp.cholesky_ex(input, upper)
     def d_input(xp, g, L, upper): return cholesky_slope(xp, g, L, upper)
@@ -209,7 +212,7 @@ class cholesky_ex_(Factor):
 
 @composite(home="linalg")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """`cholesky`, and in `info` 0 or the size of the smallest leading part of a matrix that is not positive definite."""
+    """`cholesky` without the error: `info` is 0, or the order of the first leading minor that is not positive definite."""
     _refuse_oblong("linalg.cholesky", A)
     need_floats("linalg.cholesky", A, "h")
     L, info = cholesky_ex_.call(A, upper)
@@ -220,7 +223,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 @composite(method=True)
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X with `L @ L.mH @ X == B` for a lower triangular L (with `upper`, `L.mH @ L`)."""
+    """Solve `L @ L.mH @ X == B` for a lower triangular L (with `upper`, `L.mH @ L` for an upper triangular one)."""
     if B.dtype is not L.dtype:
         raise RuntimeError(f"Expected b and A to have the same dtype, but found b of type {B.dtype.name} and A of type {L.dtype.name} instead.")
     turned = functions["adjoint"](L)
@@ -231,7 +234,7 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 
 class cholesky_inverse(Factor):
-    """The inverse of `L @ L.mH` for a lower triangular L (with `upper`, of `L.mH @ L`)."""
+    """Inverse of `L @ L.mH` for a lower triangular L (with `upper`, of `L.mH @ L` for an upper triangular one)."""
     home, method, lacks = "engine", True, "ih"
     fails = "The inversion could not be completed because the input matrix is singular: its diagonal has a 0."
     examples = ((((3, 3),), {}), (((2, 3, 3),), {"upper": True}))
@@ -247,7 +250,7 @@ _Triangular = result_type("triangular_solve", ("solution", "cloned_coefficient")
 
 @composite(method=True)
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
-    """X with `A @ X == b` (with `transpose`, `A.mT`) for a triangular A, and a copy of A: the old form of `linalg.solve_triangular`."""
+    """Solve `A @ X == b` (`A.mT` with `transpose`) for a triangular A; returns X and a copy of A. Old form of `linalg.solve_triangular`."""
     if b.ndim < 2:
         raise RuntimeError(f"triangular_solve: Expected b to have at least 2 dimensions, but it has {b.ndim} dimensions instead")
     lead = broadcast_shapes(tuple(A.shape[:-2]), tuple(b.shape[:-2]))
@@ -260,7 +263,7 @@ def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool =
 
 
 class eig(Factor):
-    """Eigenvalues and eigenvectors (columns) of any square matrix, complex; the gradient is finite where the eigenvalues differ."""
+    """Complex eigenvalues and eigenvectors (columns) of a square matrix; the gradient is finite only for distinct eigenvalues."""
     outputs, samples = ("eigenvalues", "eigenvectors"), (((3, 3),), ((2, 3, 3),))
     exempt = dict.fromkeys(("reverse", "forward", "second"), "An eigenvector's phase is free and its slope arbitrary; tests/engine/test_decompose.py takes functions that do not see it.")
     def forward(xp, input): return xp.eig(input)
@@ -275,14 +278,14 @@ class eig(Factor):
 
 
 class eigvals(Factor):
-    """The eigenvalues of any square matrix, complex."""
+    """Complex eigenvalues of a square matrix."""
     aux, samples = ("V",), (((3, 3),), ((2, 3, 3),))
     def forward(xp, input): return xp.eig(input)
     def d_input(xp, g, input, V): return conj(xp, xp.solve_matrix(H(xp, V), xp.matmul(on_diagonal(xp, conj(xp, g)), H(xp, V))))
 
 
 class matrix_exp(Factor):
-    """The exponential of a square matrix: the sum of A^k / k! over all k."""
+    """Exponential of a square matrix: the sum of A^k / k! over all k."""
     least = 2
     home, method, domain = "engine", True, (-1.0, 1.0)
     def forward(xp, input): return xp.matrix_exp(input)
@@ -300,7 +303,7 @@ functions["linalg.matrix_exp"] = functions["matrix_exp"]
 
 @composite(home="linalg")
 def cond(A: Tensor, p: Any = None) -> Tensor:
-    """The condition number: the norm of the matrix times that of its inverse; by default, and for 2, the ratio of singular values."""
+    """Condition number: the norm of a matrix times that of its inverse; by default and for 2, the ratio of singular values."""
     if A.ndim < 2:
         raise RuntimeError(f"linalg.cond: The input tensor A must have at least 2 dimensions. Got {A.ndim}D")
     if not A.numel():
@@ -320,25 +323,25 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 
 @composite(home="linalg")
 def diagonal_(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of the matrices in the last two dimensions; a view."""
+    """Diagonals of the matrices in the last two dimensions; a view."""
     return diagonal(A, offset, dim1, dim2)
 
 
 @composite(home="linalg")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """Sums of products along a dimension, with the first factor conjugated."""
+    """Sum of products along a dimension, with `x` conjugated."""
     if x.dtype.rank < FLOAT:
         raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {x.dtype.name}")
     if x.dtype is not y.dtype:
         raise RuntimeError(f"linalg.vecdot: Expected x and y to have the same dtype, but found {x.dtype.name} and {y.dtype.name}")
     if x.ndim == y.ndim == 1:
-        return vdot(x, y)  # `dim` is ignored, as in PyTorch
+        return vdot(x, y)  # as in PyTorch, `dim` is ignored
     return ((x.conj() if x.is_complex() else x) * y).sum(dim)
 
 
 @composite(home="linalg")
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """The powers 0 to N - 1 (by default as many as there are numbers) of a vector's numbers, as rows."""
+    """Powers 0 to N - 1 (by default, N is the size of the last dimension) of the elements of vectors, as rows."""
     if x.dtype is bool_ or x.dtype.rank >= FLOAT and x.dtype.itemsize < 4:
         raise RuntimeError(f"linalg.vander supports floating point, complex, and integer tensors, but got {x.dtype.name}")
     x = x if x.ndim else reshape(x, (1,))
@@ -352,7 +355,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 @composite(home="linalg")
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of a tensor taken for a matrix from its last dimensions to its first `ind`."""
+    """Inverse of a tensor, viewed as a matrix from its last dimensions to its first `ind`."""
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
     if ind > A.ndim:
@@ -365,7 +368,7 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 @composite(home="linalg")
 def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
-    """X with `tensordot(A, X, X.ndim) == B`, after A's dimensions `dims` have been moved to its end."""
+    """X with `tensordot(A, X, X.ndim) == B`, after A's dimensions `dims` are moved to its end."""
     if dims is not None:
         places = tuple(wrap_dim(d, A.ndim) for d in dims)
         A = permute(A, (*[d for d in range(A.ndim) if d not in places], *places))
@@ -377,7 +380,7 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
 
 @composite(home="linalg")
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first columns of the product of the reflections I - tau v v^H, whose vectors v stand below A's diagonal, as LAPACK packs them."""
+    """First columns of the product of reflections I - tau v v^H, with the vectors v below A's diagonal, as LAPACK packs them."""
     if A.ndim < 2:
         raise RuntimeError(f"torch.linalg.householder_product: input must have at least 2 dimensions, but it is of shape {list(A.shape)}")
     if not tau.ndim:
@@ -395,7 +398,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     xp = namespace(A.array)
     below = A.tril(-1) + Tensor._wrap(xp.eye(m, n, dtype=A.array.dtype))
     one = Tensor._wrap(columns(xp.copy(xp.broadcast_to(xp.eye(m, n, dtype=A.array.dtype), A.array.shape))))
-    out = one + A.triu(n)  # of A's zeros: PyTorch records this without reflections too
+    out = one + A.triu(n)  # adds zeros: recorded without reflections too, as in PyTorch
     for i in reversed(range(tau.shape[-1])):
         v = below[..., i : i + 1]
         out = out - tau[..., i, None, None] * matmul(v, matmul(functions["adjoint"](v), out))
@@ -407,7 +410,7 @@ _SVD = result_type("svd", ("U", "S", "V"))
 
 @composite(method=True)
 def svd_(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
-    """U, S and V with `U @ diag(S) @ V.mH` the input: the old form of `linalg.svd`."""
+    """U, S and V with `U @ diag(S) @ V.mH` the input. Old form of `linalg.svd`."""
     if input.ndim < 2:
         raise RuntimeError(f"svd: input should have at least 2 dimensions, but has {input.ndim} dimensions instead")
     if not compute_uv:

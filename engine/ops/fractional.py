@@ -17,7 +17,7 @@ def fractional_max_pool2d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Maxima over windows at random steps, so that `(N, C, H, W)` becomes `(N, C, *output_size)`; with their places if asked for."""
+    """Maxima over windows at random steps, `(N, C, H, W)` to `(N, C, *output_size)`; `return_indices` adds their flat indices."""
     return _pooled(input, 2, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -26,7 +26,7 @@ def fractional_max_pool3d(
     input: Tensor, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The same for `(N, C, D, H, W)`."""
+    """Maxima over windows at random steps, `(N, C, D, H, W)` to `(N, C, *output_size)`; `return_indices` adds their flat indices."""
     return _pooled(input, 3, kernel_size, output_size, output_ratio, return_indices, _random_samples)
 
 
@@ -42,10 +42,10 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
     kernel = each(kernel)
     out = each(size) if size is not None else tuple(int(s * r) for s, r in zip(sizes, each(ratio), strict=True))
     for s, k, o in zip(sizes, kernel, out, strict=True):
-        if o + k - 1 > s - (dims == 3):  # for volumes less, as in PyTorch
+        if o + k - 1 > s - (dims == 3):  # one less for volumes, as in PyTorch
             raise RuntimeError(f"{name}: pool size {k} and output size {o} are too large for the input size {s}")
     draws = (functions["rand"]((n, c, dims), dtype=x.dtype) if samples is None else samples[:n])._steering()
-    order = range(dims) if dims == 3 else (1, 0)  # PyTorch draws depth, height, width; but in two dimensions width first
+    order = range(dims) if dims == 3 else (1, 0)  # PyTorch draws depth, height, width in three dimensions, but width first in two
     flat = numpy.zeros((n, c) + (1,) * 2 * dims, numpy.int64)
     for d, at in enumerate(order):
         starts = _starts(draws[..., at], sizes[d], out[d], kernel[d])
@@ -57,7 +57,7 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
     lead = numpy.arange(n)[:, None, None, None], numpy.arange(c)[None, :, None, None]
     beside = lambda a: Tensor._wrap(namespace(x.array).asarray(a))
     found = x.reshape(n, c, -1)[tuple(beside(a) for a in (*lead, flat))]
-    nans = (found.isnan() * arange(1, found.shape[-1] + 1, device=x.device)).amax(-1)  # where the last nan is, counted from 1
+    nans = (found.isnan() * arange(1, found.shape[-1] + 1, device=x.device)).amax(-1)  # position of the last nan, counted from 1
     which = functions["where"](nans > 0, nans - 1, found.argmax(-1))
     best = found.gather(-1, which.unsqueeze(-1))
     shape = (*input.shape[: input.ndim - dims], *out)
@@ -68,7 +68,7 @@ def _pooled(input: Tensor, dims: int, kernel: Any, size: Any, ratio: Any, return
 
 
 def _starts(draw: numpy.ndarray, size: int, out: int, kernel: int) -> numpy.ndarray:
-    """Where the windows start: steps of (size - kernel) / (out - 1), shifted by a random part of one; the last window ends at the border."""
+    """Starts of the windows: steps of (size - kernel) / (out - 1), shifted by a random part of a step; the last ends at the border."""
     step = draw.dtype.type((size - kernel) / (out - 1) if out > 1 else 0)
     starts = ((numpy.arange(out, dtype=draw.dtype) + draw[..., None]) * step).astype(int) - (draw * step).astype(int)[..., None]
     starts[..., -1] = size - kernel

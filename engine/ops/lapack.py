@@ -1,4 +1,4 @@
-"""What is left of linear algebra: LDL factors, reflections, approximations of low rank, eigenpairs at one end, PyTorch's old names."""
+"""The rest of linear algebra: LDL factors, reflections, low-rank approximations, extreme eigenpairs, PyTorch's old names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _adjoint = functions["adjoint"]
 
 
 def _kernel(name: str, tensors: tuple, *rest: Any) -> tuple:
-    """A routine of LAPACK's that has no derivative, in PyTorch either."""
+    """Call a LAPACK routine without a derivative, as in PyTorch. Raises NotImplementedError for inputs that require a gradient."""
     arrays = tuple(t.array for t in tensors)
     if mode.grad and any(t.requires_grad for t in tensors):
         raise NotImplementedError(f"the derivative for '{name}' is not implemented; detach() its inputs, or use linalg.qr, solve or cholesky")
@@ -48,7 +48,7 @@ _LDL, _LDLEx = result_type("ldl_factor", ("LD", "pivots"), "linalg"), result_typ
 
 @composite(home="linalg")
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> Any:
-    """`ldl_factor`, and in `info` the place, from 1, of the first 0 on D's diagonal, or 0."""
+    """`ldl_factor`, and `info`: the index, from 1, of the first 0 on D's diagonal, or 0."""
     _matrices(A, "torch.linalg.ldl_factor_ex")
     packed, pivots, info = _kernel("ldl_factor", (A,), hermitian)
     if check_errors and info.numel() and known(info.max()):
@@ -58,13 +58,13 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
 @composite(home="linalg")
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> Any:
-    """L and D of a symmetric (with `hermitian` a Hermitian) matrix, of which the lower triangle is read, in one matrix; LAPACK's pivots."""
+    """L and D of a symmetric (with `hermitian`, Hermitian) matrix in one matrix, and LAPACK's pivots; the lower triangle is read."""
     return _LDL(*ldl_factor_ex(A, hermitian=hermitian, check_errors=True)[:2])
 
 
 @composite(home="linalg")
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """X with `A @ X == B` from the factors of A that `ldl_factor` gives."""
+    """Solve `A @ X == B` from the factors of A that `ldl_factor` returns."""
     _matrices(LD, "torch.linalg.ldl_solve")
     if B.ndim < 2:
         raise RuntimeError(f"torch.linalg.ldl_solve: Expected B to have at least 2 dimensions, but it has {B.ndim} dimensions instead")
@@ -88,7 +88,7 @@ _Geqrf = result_type("geqrf", ("a", "tau"))
 
 @composite(method=True)
 def geqrf(input: Tensor) -> Any:
-    """A QR decomposition as LAPACK packs it: R and, below the diagonal, the vectors of reflections; and their factors `tau`."""
+    """QR decomposition as LAPACK packs it: R, with the vectors of reflections below its diagonal, and their factors `tau`."""
     _matrices(input, "torch.geqrf", square=False)
     need_floats("geqrf", input)
     return _Geqrf(*_kernel("reflections", (input,)))
@@ -100,7 +100,7 @@ define("orgqr", householder_product)
 
 @composite(method=True)
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """`Q @ other` (with `left` False `other @ Q`, with `transpose` Q's conjugate transpose) for the square Q that `geqrf` packed."""
+    """`Q @ other` (`other @ Q` with `left=False`; Q's conjugate transpose with `transpose`) for the square Q that `geqrf` packed."""
     _matrices(input, "torch.ormqr", square=False)
     if other.ndim < 2:
         raise RuntimeError("torch.ormqr: other must have at least 2 dimensions.")
@@ -129,7 +129,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
 @composite
 def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor | None = None) -> tuple:
-    """U, S and V with `U @ diag(S) @ V.mH` near the matrix (less `M`), of rank `q`.
+    """U, S and V of rank `q` with `U @ diag(S) @ V.mH` near the matrix (less `M`).
 
     Source: Halko, Martinsson and Tropp, "Finding structure with randomness" (2009), algorithms 4.4 and 5.1, with `niter` subspace
     iterations from a random start.
@@ -150,9 +150,9 @@ def svd_lowrank(A: Tensor, q: int | None = 6, niter: int | None = 2, M: Tensor |
 
 @composite
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> tuple:
-    """The principal components of rows of data: `svd_lowrank` of the matrix, with the columns' means taken away if `center`.
+    """Principal components of rows of data: `svd_lowrank` of the matrix, after subtracting the columns' means if `center`.
 
-    `q` is the number of components that are looked for, by default min(6, m, n).
+    `q` is the number of components, by default min(6, m, n).
     """
     m, n = A.shape[-2:]
     q = min(6, m, n) if q is None else q
@@ -169,10 +169,10 @@ def lobpcg(
     niter: int | None = None, tol: float | None = None, largest: bool | None = None, method: str | None = None, tracker: Any = None,
     ortho_iparams: Any = None, ortho_fparams: Any = None, ortho_bparams: Any = None,
 ) -> tuple:
-    """The `k` largest (or smallest) eigenvalues of a symmetric matrix and their eigenvectors, of `A x = e B x` where B is given.
+    """The `k` largest (or smallest) eigenvalues of a symmetric matrix and their eigenvectors; with B, those of `A x = e B x`.
 
-    They are found by a whole decomposition, exactly: what guides PyTorch's iteration (`X` but for its width, `iK`, `niter`, `tol`,
-    `method` and `ortho_*`) cannot change the result. `tracker` is refused, there is no iteration to watch.
+    They are computed exactly, by a full decomposition: the parameters of PyTorch's iteration (`X` except its width, `iK`, `niter`, `tol`,
+    `method` and `ortho_*`) do not change the result. A `tracker` raises ValueError, since there is no iteration.
     """
     if tracker is not None:
         raise ValueError("lobpcg: tracker is not supported: the eigenpairs are not found by iteration")
@@ -197,7 +197,7 @@ def lobpcg(
 
 @composite
 def chain_matmul(*matrices: Any) -> Tensor:
-    """The product of several matrices, from left to right: the old form of `linalg.multi_dot`."""
+    """Product of several matrices, from left to right. Old form of `linalg.multi_dot`."""
     must_be_tensors(matrices)
     if not matrices:
         raise RuntimeError("chain_matmul(): Expected one or more matrices")
@@ -208,7 +208,7 @@ def chain_matmul(*matrices: Any) -> Tensor:
 
 @composite
 def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tensor:
-    """The sum of a matrix's singular values: the old form of `linalg.matrix_norm`."""
+    """Sum of the singular values of a matrix. Old form of `linalg.matrix_norm`."""
     if isinstance(dim, bool):  # `nuclear_norm(x, True)`
         dim, keepdim = None, dim
     dim = (dim,) if isinstance(dim, int) else dim
@@ -217,7 +217,7 @@ def nuclear_norm(input: Tensor, dim: Any = None, keepdim: bool = False) -> Tenso
 
 @composite
 def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tensor:
-    """The root of the sum of squares over one or two dimensions, or over all."""
+    """Square root of the sum of squares over one or two dimensions, or over all."""
     if not isinstance(dim, int) and len(dim) > 2:
         raise RuntimeError(f"Expected at most 2 dimensions, but got {len(dim)} dimensions instead.")
     return vector_norm(input, 2, None if not isinstance(dim, int) and not len(dim) else dim, keepdim)
@@ -225,18 +225,18 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tenso
 
 @composite
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norm over all dimensions but one, which stays beside ones, as weight normalisation wants it; of all for dim -1."""
+    """Norm over all dimensions but one, with the others kept as 1, for weight normalisation; over all dimensions for dim -1."""
     if dim == -1:
         return vector_norm(v, pow)
     if not -v.ndim <= dim < v.ndim:
         raise IndexError(f"Dimension out of range (expected to be in range of [{-v.ndim}, {v.ndim - 1}], but got {dim})")
     others = tuple(d for d in range(v.ndim) if d != dim % v.ndim)
-    return vector_norm(v, pow, others, True) if others else v.abs()  # of no dimensions, `vector_norm` would take all
+    return vector_norm(v, pow, others, True) if others else v.abs()  # for no dimensions, `vector_norm` would reduce all
 
 
 @composite
 def vander_(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers N - 1 to 0 (with `increasing` 0 to N - 1) of a vector's numbers, as rows."""
+    """Powers N - 1 to 0 (with `increasing`, 0 to N - 1) of the elements of a vector, as rows."""
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
     if N is not None and N < 0:

@@ -235,9 +235,9 @@ def cross_entropy_(input: Tensor, target: Tensor, weight: Tensor | None = None, 
 
 @composite(home="nn.functional")
 def linear_cross_entropy(input, linear_weight, target, *, linear_bias=None, weight=None, reduction="mean", ignore_index=None, label_smoothing=0.0, options=None):
-    """Cross-entropy of a linear layer's output: input (in) or (N, in), linear_weight (C, in) or (C, *places, in), target (N, *places).
+    """Cross-entropy of a linear layer's output: input (in) or (N, in), linear_weight (C, in) or (C, *dims, in), target (N, *dims).
 
-    Targets are classes, or probabilities (N, C, *places). `options` control how PyTorch saves memory; they do not change the result.
+    Targets are classes, or probabilities (N, C, *dims). `options` control how PyTorch saves memory; they do not change the result.
     """
     if linear_weight.ndim < 2: raise RuntimeError(f"expected linear_weight with dimensionality at least 2, got {linear_weight.ndim}")
     if input.ndim not in (1, 2): raise RuntimeError(f"expected input with dimensionality 1 or 2, got {input.ndim}")

@@ -74,7 +74,7 @@ def triplet_margin_with_distance_loss(anchor, positive, negative, *, distance_fu
 
 @composite(home="nn.functional")
 def multi_margin_loss(input: Tensor, target: Tensor, p=1, margin: float = 1.0, weight: Tensor | None = None, size_average=None, reduce=None, reduction="mean"):
-    """`max(0, margin - score of the target + score)**p` (p is 1 or 2), summed over the wrong classes and divided by the number of classes."""
+    """`max(0, margin - target score + score)**p` (p is 1 or 2), summed over the wrong classes and divided by the number of classes."""
     if p not in (1, 2): raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.ndim != 1: raise ValueError("weight must be one-dimensional")
     refuse_gradients("multi_margin_loss", weight=weight)

@@ -1,4 +1,4 @@
-"""Functions of `torch` itself that layers and losses are made of, with its argument lists: all positional, reductions and modes as numbers."""
+"""Functions of `torch` itself behind layers and losses, with its signatures: positional arguments, reductions and modes as ints."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "ref
 
 
 def _F(name: str, *args: Any, **kwargs: Any) -> Any:
-    """The function of that name in `nn.functional`."""
+    """Call the function of that name in `nn.functional`."""
     return functions[f"nn.functional.{name}"](*args, **kwargs)
 
 
 def native(*names: str, out: bool = False) -> Callable:
-    """Publish a function of `torch` itself; arguments of other types than it declares are refused first, as PyTorch's parser does."""
+    """Publish a function of `torch` itself; as by PyTorch's parser, arguments of other types than declared raise TypeError."""
     return lambda fn: front(*names, method=False, out=out)(parsed(fn))
 
 
 def _cast(name: str, fn: Any, *args: Any) -> Any:
-    """The function of these arguments, cast as autocast casts those of the loss of that name."""
+    """Call a function with its arguments cast as autocast casts those of the loss of that name."""
     chosen = casting.asked(casting.policy(name, "nn.functional"), (args, {})) if casting.on else None
     return fn(*args) if chosen is None else casting.run(chosen, args, lambda given: fn(*given))
 
 
 def _reduction(number: int) -> str:
-    """PyTorch's functions take any other number for no reduction, and none is their default."""
+    """Return the name of a reduction; as in PyTorch, any number but 1 and 2 means none."""
     return {1: "mean", 2: "sum"}.get(number, "none")
 
 
@@ -60,7 +60,7 @@ def _kl_div(input: Tensor, target: Tensor, reduction: int = 0, *, log_target: bo
     """`nn.functional.kl_div`; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
     word = _reduction(reduction)
     out = _F("kl_div", input, target, reduction="none" if word == "mean" else word, log_target=log_target)
-    return out.mean() if word == "mean" else out  # nn.functional warns of "mean"
+    return out.mean() if word == "mean" else out  # nn.functional warns about "mean"
 
 
 @native("ctc_loss")
@@ -71,7 +71,7 @@ def _ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequen
 
 @native("margin_ranking_loss")
 def _margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: int = 0) -> Any:
-    """`nn.functional.margin_ranking_loss` of whatever broadcasts; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    """`nn.functional.margin_ranking_loss` for tensors that broadcast; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
     return _cast("margin_ranking_loss", _margin.ranked, input1, input2, target, margin, _reduction(reduction))
 
 
@@ -101,7 +101,7 @@ def _poisson_nll_loss(input: Tensor, target: Tensor, log_input: bool, full: bool
 
 @native("binary_cross_entropy_with_logits")
 def _binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 0) -> Any:
-    """`nn.functional.binary_cross_entropy_with_logits`, of tensors that broadcast too; `reduction` is 0 (none, the default here), 1 (mean) or 2 (sum)."""
+    """`nn.functional.binary_cross_entropy_with_logits` with broadcasting; `reduction` is 0 (none, the default), 1 (mean) or 2 (sum)."""
     refuse_gradients("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
     logs = _F("logsigmoid", input)
     logs = logs if pos_weight is None else logs.mul_((pos_weight - 1) * target + 1)
@@ -114,19 +114,19 @@ def _binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Ten
 
 @native("batch_norm")
 def _batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Any:
-    """`nn.functional.batch_norm`, of one number a channel too; `cudnn_enabled` cannot change the result."""
+    """`nn.functional.batch_norm`, also for one value per channel; `cudnn_enabled` has no effect."""
     return norm.normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
 
 
 @native("instance_norm")
 def _instance_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, use_input_stats: bool, momentum: float, eps: float, cudnn_enabled: bool) -> Any:
-    """`nn.functional.instance_norm`, of one number a channel too; `cudnn_enabled` cannot change the result."""
+    """`nn.functional.instance_norm`, also for one value per channel; `cudnn_enabled` has no effect."""
     return norm.of_samples(input, running_mean, running_var, weight, bias, use_input_stats, momentum, eps)
 
 
 @native("layer_norm")
 def _layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enable: bool = True) -> Any:
-    """`nn.functional.layer_norm`; `cudnn_enable` cannot change the result."""
+    """`nn.functional.layer_norm`; `cudnn_enable` has no effect."""
     return _F("layer_norm", input, normalized_shape, weight, bias, eps)
 
 
@@ -138,8 +138,8 @@ def _rms_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | N
 
 @native("group_norm")
 def _group_norm(input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5, cudnn_enabled: bool = True) -> Any:
-    """`nn.functional.group_norm`, of one number a group too; `cudnn_enabled` cannot change the result."""
-    input.size(1)  # IndexError where there are no channels
+    """`nn.functional.group_norm`, also for one value per group; `cudnn_enabled` has no effect."""
+    input.size(1)  # IndexError without channels
     return norm.group_norm.call(input, num_groups, weight, bias, eps)
 
 
@@ -148,13 +148,13 @@ def _spread(x: Tensor, dims: tuple[int, ...], eps: float) -> tuple[Tensor, Tenso
 
 
 def _wide(input: Tensor, *weights: Tensor | None) -> Tensor:
-    """The input in the dtype of its statistics: float32 for half precision beside weights in float32."""
+    """Cast the input to the dtype of its statistics: float32 for half precision with float32 weights."""
     return input.float() if norm.mixed(input, *weights) else input
 
 
 @native("native_layer_norm", out=True)
 def _native_layer_norm(input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float) -> Any:
-    """`layer_norm`, and the means and the inverse standard deviations that it divided by, as constants."""
+    """`layer_norm`, and the means and inverse standard deviations that it used, as constants."""
     return (_layer_norm(input, normalized_shape, weight, bias, eps), *_spread(_wide(input.detach(), weight, bias), tuple(range(-len(normalized_shape), 0)), eps))
 
 
@@ -167,7 +167,7 @@ def _native_group_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None
 
 @native("native_batch_norm", out=True)
 def _native_batch_norm(input: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None, running_var: Tensor | None, training: bool, momentum: float, eps: float) -> Any:
-    """`batch_norm`, and the batch's means and inverse standard deviations (C), as constants; empty when it used the running ones."""
+    """`batch_norm`, and the batch's means and inverse standard deviations (C), as constants; empty if it used the running ones."""
     out = norm.normalized(input, running_mean, running_var, weight, bias, training, momentum, eps)
     if not training:
         return out, input.new_empty(0), input.new_empty(0)
@@ -190,7 +190,7 @@ _dropouts()
 
 @native("feature_dropout")
 def _feature_dropout(input: Tensor, p: float, train: bool) -> Any:
-    """Whole channels (N, C, ...) set to 0 with probability `p`, the others scaled by 1 / (1 - p)."""
+    """Zero whole channels (N, C, ...) with probability `p`, and scale the others by 1 / (1 - p)."""
     if input.ndim < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     kept = functions["dropout"](input.new_ones((*input.shape[:2], *[1] * (input.ndim - 2))), p, train)
@@ -199,7 +199,7 @@ def _feature_dropout(input: Tensor, p: float, train: bool) -> Any:
 
 @native("native_dropout")
 def _native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
-    """`dropout`, and the mask of what was kept."""
+    """`dropout`, and the mask of the elements it kept."""
     if not train and train is not None or p == 0:
         return input, input.new_ones(tuple(input.shape)).bool()
     kept = functions["dropout"](input.new_ones(tuple(input.shape)), p, True)
@@ -208,7 +208,7 @@ def _native_dropout(input: Tensor, p: float, train: bool | None) -> Any:
 
 @native("rrelu")
 def _rrelu(input: Tensor, lower: complex = 0.125, upper: complex = 1 / 3, training: bool = False, generator=None) -> Any:
-    """`nn.functional.rrelu`: negative numbers times a slope between `lower` and `upper`, drawn for each when training."""
+    """`nn.functional.rrelu`: negative elements times a slope between `lower` and `upper`, drawn for each in training."""
     if generator is not None:
         raise ValueError("rrelu: a generator of its own is not supported; it draws from the default generator")
     return _F("rrelu", input, lower, upper, training)
@@ -230,7 +230,7 @@ def _convolution(input: Tensor, weight: Tensor, bias: Tensor | None, stride: Seq
 
 @native("conv_tbc")
 def _conv_tbc(input: Tensor, weight: Tensor, bias: Tensor, pad: int = 0) -> Any:
-    """A convolution over time of an input (time, batch, in) with a weight (width, in, out) and a bias (out): (time', batch, out)."""
+    """Convolution over time of an input (time, batch, in) with a weight (width, in, out) and a bias (out): (time', batch, out)."""
     if input.ndim != 3 or weight.ndim != 3 or bias.ndim != 1:
         raise RuntimeError("conv_tbc: Input and weight must have 3 dims: time, batch, in_channel and width, in_channel, out_channel; bias 1")
     return _F("conv1d", input.permute((1, 2, 0)), weight.permute((2, 1, 0)), bias, 1, pad).permute((2, 0, 1))
@@ -241,20 +241,20 @@ functions["nn.functional.conv_tbc"] = _conv_tbc
 
 @native("constant_pad_nd")
 def _constant_pad_nd(input: Tensor, pad: Sequence[int], value: complex = 0) -> Any:
-    """The tensor with a border of `value`: `pad` holds (before, after) from the last dimension on; negative sizes cut off."""
+    """Pad the tensor with `value`: `pad` holds (before, after) from the last dimension on, and negative sizes crop."""
     if len(pad) % 2: raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
     return constant_pad.call(input, pad, fitting(value, input.dtype))
 
 
 @native("max_pool1d_with_indices")
 def _max_pool1d_with_indices(input: Tensor, kernel_size: int | Sequence[int], stride: int | Sequence[int] | None = None, padding: int | Sequence[int] = 0, dilation: int | Sequence[int] = 1, ceil_mode: bool = False) -> Any:
-    """`max_pool1d`, and where each maximum stood."""
+    """`max_pool1d`, and the index of each maximum."""
     return _F("max_pool1d", input, kernel_size, None if stride is None or stride == [] else stride, padding, dilation, ceil_mode, True)
 
 
 @native("adaptive_max_pool1d")
 def _adaptive_max_pool1d(input: Tensor, output_size: int | Sequence[int]) -> Any:
-    """`nn.functional.adaptive_max_pool1d`, and where each maximum stood."""
+    """`nn.functional.adaptive_max_pool1d`, and the index of each maximum."""
     return _F("adaptive_max_pool1d", input, output_size, True)
 
 
@@ -292,14 +292,14 @@ def _affine_grid_generator(theta: Tensor, size: Sequence[int], align_corners: bo
 
 @native("embedding")
 def _embedding(weight: Tensor, indices: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
-    """The rows of `weight` that `indices` name; a `padding_idx` that names none of them is none."""
+    """Rows of `weight` at `indices`; a `padding_idx` outside the table is ignored."""
     _refuse_no_table(weight)
     if indices.numel() and not len(weight): raise RuntimeError("embedding: indices into a table without rows")
     return _F("embedding", indices, weight, padding_idx if 0 <= padding_idx < len(weight) else None, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse)
 
 
 def _refuse_no_table(weight: Tensor) -> None:
-    if weight.requires_grad and tape.mode.grad: weight.size(0)  # PyTorch asks for the number of rows first, for the gradient
+    if weight.requires_grad and tape.mode.grad: weight.size(0)  # for the gradient, PyTorch first reads the number of rows
     if weight.ndim != 2: raise RuntimeError(f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.ndim}")
 
 
@@ -308,10 +308,11 @@ _BAGS = ("sum", "mean", "max")
 
 @native("embedding_bag", "_embedding_bag")
 def _embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None) -> Any:
-    """`nn.functional.embedding_bag` and what PyTorch keeps of it: `(output, offset2bag, bag_size, max_indices)`; `mode` is 0 (sum), 1 (mean) or 2 (max).
+    """`nn.functional.embedding_bag` and what PyTorch saves of it: `(output, offset2bag, bag_size, max_indices)`.
 
-    `offset2bag` is the bag of each index, `bag_size` how many indices count in each bag, and for the maximum `max_indices` the row each element
-    came from. Of a sum they are, as in PyTorch, zeros, and `offset2bag` is empty unless the table is of float64 or `padding_idx` is given.
+    `mode` is 0 (sum), 1 (mean) or 2 (max). `offset2bag` is the bag of each index, `bag_size` the number of indices that count in each bag,
+    and for the maximum `max_indices` the row each element came from. For a sum they are zeros, as in PyTorch, and `offset2bag` is empty
+    unless the table is float64 or `padding_idx` is given.
     """
     if padding_idx is not None and not -weight.size(0) <= padding_idx < weight.size(0):
         raise RuntimeError(f"padding_idx must be within the number of embeddings, {-len(weight)} through {len(weight) - 1}, but got {padding_idx}")
@@ -341,7 +342,12 @@ def _embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_
 
 @native("_weight_norm")
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
-    """g v / ||v||, with the norm over all dimensions but `dim`."""
+    """`g * v /
+
+    v
+
+    `, with the norm over all dimensions but `dim`.
+    """
     return v * (g / functions["norm_except_dim"](v, 2, dim))
 
 

@@ -1,4 +1,4 @@
-"""Orthogonal polynomials under `special`, and the Airy function. PyTorch has no gradients of them; these are the derivatives."""
+"""Orthogonal polynomials under `special`, and the Airy function, with the gradients that PyTorch lacks."""
 
 from ..core.op import RULES_ONLY, Elementwise, functions
 from .bessel import Bessel
@@ -6,7 +6,7 @@ from .front import outward
 
 
 class polynomial(Elementwise):
-    """A derivative of the polynomial of degree `n` of a family, for each element; the slope in `n` does not exist."""
+    """Derivative, of order `order`, of the polynomial of degree `n` of a family at each element; there is no gradient in `n`."""
     exempt = {**RULES_ONLY, "specials": "PyTorch has no gradient of it; tests/parity/test_op_db.py compares the values.",
               "low_precision": "A degree is a whole number: rounded to half precision it can be another one."}
     home, method, inplace, types, inputs, domain = "", False, False, "float", ("input", "n"), (-1.5, 1.5)

@@ -1,4 +1,4 @@
-"""Recurrent layers as one op over all time steps: a step is too small to be a handful of ops."""
+"""Recurrent layers as one op over all time steps, since single steps are too small for separate ops."""
 
 from ..core.op import Op
 
@@ -11,8 +11,8 @@ _INNER = {
 class lstm_steps(Op):
     """All steps of a long short-term memory: the hidden states (T, N, H) and the last cell state, both differentiable.
 
-    `tensors` are what the input contributes to the gates (T, N, 4H), the first states h and c (N, H), and the weight (4H, H) of the hidden
-    state. The gates are i, f, g, o in this order; with `reverse` time runs backwards.
+    `tensors` are the input's contributions to the gates (T, N, 4H), the initial states h and c (N, H), and the weight (4H, H) of the hidden
+    state. The gates are in the order i, f, g, o; `reverse` runs time backwards.
     """
 
     home, variadic, inputs, types, exempt = "", True, ("tensors",), "same", _INNER

@@ -60,7 +60,7 @@ class view_as_real(View):
 
     examples = ((([1 + 2j, 3 - 1j],), {}), (([[1 + 2j], [0.5j]],), {}))
     def forward(xp, input): return xp.view_as_real(complex_only(input))
-    def d_input(xp, g): return xp.conj(xp.view_as_complex(xp.ascontiguousarray(g)))  # the executor conjugates complex gradients, and only one side is complex here
+    def d_input(xp, g): return xp.conj(xp.view_as_complex(xp.ascontiguousarray(g)))  # undoes the executor's conjugation of the complex side
 
 
 class view_as_complex(View):
