@@ -310,7 +310,7 @@ _special(log_softmax)
 front("softmin", home=F, method=False)(_functional("softmin", softmax, -1))
 
 
-# -- the forms with `inplace=` -------------------------------------------------------------------------------------------------
+# -- forms with `inplace=` -----------------------------------------------------------------------------------------------------
 
 
 def _with_inplace(op):

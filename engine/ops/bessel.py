@@ -179,7 +179,7 @@ def _density(xp, a, x):
     return xp.exp((a - 1) * xp.log(x) - x - xp.lgamma(a))
 
 
-# -- the same under other names ----------------------------------------------------------------------------------------------------
+# -- aliases -----------------------------------------------------------------------------------------------------------------------
 
 
 for _name, _of in {"modified_bessel_i0": "i0", "modified_bessel_i1": "special.i1", "gammainc": "igamma", "gammaincc": "igammac", "multigammaln": "mvlgamma"}.items():

@@ -116,7 +116,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> Any:
 
 @composite(home="linalg")
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    """`lu_factor` without the error: `info` is the index, from 1, of the first 0 on U's diagonal, or 0."""
+    """`lu_factor`, and `info`: the index, from 1, of the first 0 on U's diagonal, or 0. Raises only with `check_errors`."""
     packed, pivots = lu_factor_.call(A, pivot=pivot)
     info = _info(packed, check_errors, "linalg.lu_factor_ex: U[{0},{0}] is zero and using it on lu_solve would result in a division by zero.")
     return _LUFactorEx(packed, pivots, info)
@@ -160,7 +160,7 @@ def lu_solve_(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     return lu_solve(LU_data, LU_pivots, b)
 
 
-# -- with a check instead of an error --------------------------------------------------------------------------------------------
+# -- variants that return `info` instead of raising ------------------------------------------------------------------------------
 
 
 def _refuse_oblong(name: str, A: Tensor) -> None:
@@ -212,7 +212,7 @@ class cholesky_ex_(Factor):
 
 @composite(home="linalg")
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> Any:
-    """`cholesky` without the error: `info` is 0, or the order of the first leading minor that is not positive definite."""
+    """`cholesky`, and `info`: 0, or the order of the first leading minor that fails. Raises only with `check_errors`."""
     _refuse_oblong("linalg.cholesky", A)
     need_floats("linalg.cholesky", A, "h")
     L, info = cholesky_ex_.call(A, upper)
@@ -298,7 +298,7 @@ class matrix_exp(Factor):
 functions["linalg.matrix_exp"] = functions["matrix_exp"]
 
 
-# -- made of the above -------------------------------------------------------------------------------------------------------------
+# -- composites --------------------------------------------------------------------------------------------------------------------
 
 
 @composite(home="linalg")

@@ -46,7 +46,7 @@ class fourier_back(Transform):
     def d_input(xp, g, dims, scale): return xp.fourier_back(g, dims, scale)
 
 
-# -- what the public functions share -----------------------------------------------------------------------------------------------
+# -- shared by the public functions ------------------------------------------------------------------------------------------------
 
 
 def _scale(norm: str | None, n: int, back: bool) -> float:
@@ -224,7 +224,7 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     return _shifted(input, dim, lambda n: (n + 1) // 2)
 
 
-# -- short-time ---------------------------------------------------------------------------------------------------------------------
+# -- short-time transforms ----------------------------------------------------------------------------------------------------------
 
 
 def _window(window: Tensor | None, win_length: int, n_fft: int, beside: Tensor) -> Tensor:

@@ -108,7 +108,7 @@ def _picked(input: Tensor, index: tuple) -> Tensor:
     return out
 
 
-# -- what an index means --------------------------------------------------------------------------------------------------
+# -- parsing an index -----------------------------------------------------------------------------------------------------
 
 
 def _understood(name: str, input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:

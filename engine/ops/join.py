@@ -69,7 +69,7 @@ class tile(Linear):
 in_sequence(tile, "dims")
 
 
-# -- what the ops check and compute ------------------------------------------------------------------------------------------
+# -- checks and gradients ----------------------------------------------------------------------------------------------------
 
 
 def joinable(tensors: Sequence, dim: int) -> list:
@@ -120,7 +120,7 @@ def untiled(xp: Any, g: Any, shape: tuple, dims: Any) -> Any:
     return xp.reshape(xp.sum(split, axis=tuple(range(0, 2 * n, 2))), tuple(shape))
 
 
-# -- together ------------------------------------------------------------------------------------------------------------------
+# -- composites ----------------------------------------------------------------------------------------------------------------
 
 
 def _each(fn: Any, tensors: tuple) -> Any:

@@ -92,7 +92,7 @@ class contract(Product, Linear):
     def d_operands(xp, g, operands, equation): return [xp.contract([g, *others], turned) for others, turned in adjoints(operands, equation)]
 
 
-# -- the rules of products ---------------------------------------------------------------------------------------------------
+# -- rules of products -------------------------------------------------------------------------------------------------------
 
 
 def rows(xp: Any, x: Any) -> Any:
@@ -254,7 +254,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Any = None) -> Tensor:
     return run(f"{''.join(in_a)},{''.join(in_b)}->{''.join(out)}", a, b)
 
 
-# -- products with their own names ---------------------------------------------------------------------------------------------
+# -- named products ------------------------------------------------------------------------------------------------------------
 
 
 def size(x: Tensor, dim: int) -> int:

@@ -390,7 +390,7 @@ class logaddexp2(Refusing, Elementwise):
     def d_other(xp, g, input, other): return g / (1 + xp.exp2(input - other))
 
 
-# -- products with a third -----------------------------------------------------------------------------------------------------
+# -- lerp, addcmul, addcdiv ----------------------------------------------------------------------------------------------------
 
 
 class lerp(Refusing, Elementwise):

@@ -99,7 +99,7 @@ for _fn in (apply_, map_, map2_, fill_diagonal_, as_subclass, dequantize):
     define(_fn.__name__, _fn)
 
 
-# -- torch.exp_(x) and its like: the methods as functions ----------------------------------------------------------------------
+# -- in-place methods as functions, such as torch.exp_(x) ----------------------------------------------------------------------
 
 _IN_PLACE = ["abs", "acos", "acosh", "addmv", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctanh", "as_strided", "asin", "asinh", "atan", "atanh", "ceil", "celu", "clamp", "clamp_max", "clamp_min", "clip", "conj_physical", "cos", "cosh", "deg2rad", "detach", "erf", "erfc", "exp", "exp2", "expm1", "fill", "fix", "floor", "frac", "gcd", "i0", "index_put", "lcm", "ldexp", "log", "log10", "log1p", "log2", "logit", "nan_to_num", "neg", "negative", "rad2deg", "reciprocal", "relu", "round", "rrelu", "rsqrt", "selu", "sigmoid", "sin", "sinc", "sinh", "sqrt", "square", "tan", "tanh", "threshold", "trunc", "xlogy", "dropout", "alpha_dropout", "feature_alpha_dropout"]
 

@@ -10,7 +10,7 @@ from ..core import casting, tape
 from ..core.arguments import parsed
 from ..core.op import functions
 from ..core.tensor import Tensor
-from . import bag, conv, ctc, distance, embedding, loss, norm, pool, random, shape  # noqa: F401  their functions get further names
+from . import bag, conv, ctc, distance, embedding, loss, norm, pool, random, shape  # noqa: F401  registered under further names below
 from . import grid as _grid
 from . import margin as _margin
 from .front import front, refuse_gradients, refuse_whole_numbers
@@ -342,16 +342,11 @@ def _embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_
 
 @native("_weight_norm")
 def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Any:
-    """`g * v /
-
-    v
-
-    `, with the norm over all dimensions but `dim`.
-    """
+    """`g * v / ||v||`, with the norm over all dimensions but `dim`."""
     return v * (g / functions["norm_except_dim"](v, 2, dim))
 
 
-# -- pieces ----------------------------------------------------------------------------------------------------------------------
+# -- splitting -------------------------------------------------------------------------------------------------------------------
 
 
 @native("split_with_sizes", "unsafe_split_with_sizes")

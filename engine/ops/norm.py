@@ -85,7 +85,7 @@ class layer_norm(Mixed, Op):
 
 
 class batch_normalize(Op):
-    """Normalise each channel over the batch and all positions; also return the means and (biased) variances."""
+    """Normalise each channel to zero mean and unit variance over the batch and all positions; also return means and (biased) variances."""
     home, inputs, types = "", ("input", "weight", "bias"), "same"
     outputs, differentiable, aux = ("out", "mean", "var"), ("out",), ("center", "rstd")
     laid = staticmethod(as_channels)

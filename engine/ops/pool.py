@@ -184,7 +184,7 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     return _lp(input, 3, norm_type, kernel_size, stride, ceil_mode)
 
 
-# -- as many windows as the result shall have ------------------------------------------------------------------------------
+# -- resampling and adaptive pooling ---------------------------------------------------------------------------------------
 
 
 class resample(Linear):

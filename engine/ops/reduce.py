@@ -112,7 +112,7 @@ def product_of_others(xp, x, dim):
     return before * after
 
 
-# -- spread --------------------------------------------------------------------------------------------------------------------
+# -- variance ------------------------------------------------------------------------------------------------------------------
 
 
 class Spread(Reduction, Refusing):
@@ -170,7 +170,7 @@ def std_mean(input, *args, **kwargs):
     return std(input, **attrs), mean(input, attrs["dim"], attrs["keepdim"])
 
 
-# -- past nans -----------------------------------------------------------------------------------------------------------------
+# -- ignoring nans -------------------------------------------------------------------------------------------------------------
 
 
 class without_nans(Elementwise):
@@ -276,7 +276,7 @@ def shared(xp, x, extreme, dim, nans=False):
 
 
 class amax(Reduction, Refusing, Op):
-    """Largest element over the given dimensions, or over all; ties share the gradient equally. It is nan where the largest element is."""
+    """Largest element over the given dimensions, or over all; ties share the gradient equally. A nan result has a nan gradient."""
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.max(input, axis=dim, keepdims=keepdim)
     def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
@@ -284,7 +284,7 @@ class amax(Reduction, Refusing, Op):
 
 
 class amin(Reduction, Refusing, Op):
-    """Smallest element over the given dimensions, or over all; ties share the gradient equally. It is nan where the smallest element is."""
+    """Smallest element over the given dimensions, or over all; ties share the gradient equally. A nan result has a nan gradient."""
     refuses = "c"
     def forward(xp, input, dim=None, keepdim=False): return xp.min(input, axis=dim, keepdims=keepdim)
     def d_input(xp, g, input, out, dim): return spread(xp, g, input.shape, dim) * shared(xp, input, spread(xp, out, input.shape, dim), dim)
@@ -378,7 +378,7 @@ class argmin(Along, Refusing, Op):
     def forward(xp, input, dim=None, keepdim=False): return xp.argmin(input, dim, keepdim)
 
 
-# -- truth ---------------------------------------------------------------------------------------------------------------------
+# -- logical reductions --------------------------------------------------------------------------------------------------------
 
 TRUTHS = (([True, False],), {}), (([[1.0, 0.0], [2.0, 3.0]],), {"dim": 1}), (([[0.0, 0.0], [2.0, 3.0]],), {"dim": (0, 1), "keepdim": True})
 

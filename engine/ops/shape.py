@@ -311,7 +311,7 @@ def _sizes(size: tuple) -> tuple:
     return tuple(size[0]) if len(size) == 1 and not hasattr(size[0], "__index__") else size
 
 
-# -- made of the above -------------------------------------------------------------------------------------------------------
+# -- composites --------------------------------------------------------------------------------------------------------------
 
 
 def in_sequence(op: Any, name: str) -> None:
@@ -539,7 +539,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     return diag_embed(input, diagonal) if input.ndim == 1 else clone(Tensor.diagonal(input, diagonal))
 
 
-# -- in place: the same memory, seen otherwise -----------------------------------------------------------------------------------
+# -- in-place changes of shape ---------------------------------------------------------------------------------------------------
 
 
 def seen_otherwise(name: str, fn: Any) -> None:

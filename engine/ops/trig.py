@@ -132,7 +132,7 @@ class rad2deg(Refusing, Elementwise):
     def d_input(xp, g): return g * (180 / math.pi)
 
 
-# -- complex numbers: rules transpose and do not conjugate, the executor conjugates what leaves a complex tensor -----------------
+# -- complex numbers: rules transpose without conjugating; the executor conjugates gradients of complex tensors ------------------
 
 
 COMPLEX = ((((2, 3),), {}), (((),), {}), (([[1 + 2j, -1j], [3.0, 0.5 - 1j]],), {}))
