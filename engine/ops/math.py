@@ -63,7 +63,7 @@ def scale(number, name, *operands):
 
 
 class add(Scaled):
-    """Elementwise sum `input + alpha * other`."""
+    """Elementwise sum: `input + alpha * other`."""
     operator = "add"
     def forward(xp, input, other): return input + other
     def d_input(xp, g): return g
@@ -71,7 +71,7 @@ class add(Scaled):
 
 
 class sub(Scaled):
-    """Elementwise difference `input - alpha * other`. Raises RuntimeError for bool operands."""
+    """Elementwise difference: `input - alpha * other`. Raises RuntimeError for bool operands."""
     operator, aliases = "sub", ("subtract",)
     def forward(xp, input, other): return input - other
     def d_input(xp, g): return g
@@ -100,7 +100,7 @@ def _rsub(input, other, alpha=1):
 
 
 class mul(Arithmetic):
-    """Elementwise product."""
+    """Elementwise product of two tensors."""
     operator, aliases = "mul", ("multiply",)
     def forward(xp, input, other): return input * other
     def d_input(xp, g, other): return g * other
