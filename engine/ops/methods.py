@@ -51,7 +51,7 @@ def map2_(self: Tensor, x: Tensor, y: Tensor, callable: Callable) -> Tensor:
 
 
 def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
-    """Write a scalar to the main diagonal; with `wrap`, a tall matrix has further diagonals below it, one row apart."""
+    """Write a scalar to the main diagonal; with `wrap`, a tall matrix has further diagonals below it, each after a row left unchanged."""
     if self.ndim < 2:
         raise RuntimeError("dimensions must larger than 1")
     if self.ndim > 2 and len(set(self.shape)) > 1:
