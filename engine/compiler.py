@@ -1,4 +1,4 @@
-"""`engine.compile`, with PyTorch's interface, and the names of `torch.compiler`. What is compiled runs as it is written, op by op."""
+"""`engine.compile` and the names of `torch.compiler`. Nothing is compiled: programs run eagerly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "m
 
 
 class OptimizedModule(Module):
-    """What `compile` gives for a module: another module around it, whose `state_dict` has `_orig_mod.` before each name, as PyTorch's."""
+    """The wrapper that `compile` returns for a module; as in PyTorch, its `state_dict` keys start with `_orig_mod.`."""
 
     _orig_mod: Module
 
@@ -60,12 +60,11 @@ def compile(
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
 ) -> Any:
-    """The module or function to call instead of `model`; without `model`, a decorator.
+    """Return a callable equivalent to `model`, or a decorator if `model` is not given.
 
-    Nothing is compiled: the program runs op by op as it is written, with the same results, so `fullgraph`, `dynamic`, `mode`, `options`
-    and what follows change nothing, but `disable=True`, which gives `model` itself. RuntimeError for a `mode` or `backend` that PyTorch
-    does not know; TypeError for what cannot be called.
-    A `backend` that is a function, which would get a graph, is refused: there is none.
+    Nothing is compiled: the program runs eagerly with the same results, and `fullgraph`, `dynamic`, `mode`, `options` and the later
+    arguments have no effect, except that `disable=True` returns `model` itself. Raises RuntimeError for a `mode` or `backend` unknown to
+    PyTorch, TypeError if `model` is not callable, and NotImplementedError if `backend` is a function, since there is no graph to pass it.
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
@@ -94,7 +93,7 @@ def compile(
 
 
 def is_compiling() -> bool:
-    """Whether this code is being traced: never."""
+    """Return False: nothing is ever traced."""
     return False
 
 
@@ -102,28 +101,28 @@ is_dynamo_compiling = is_exporting = is_compiling
 
 
 def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """The function itself: it would not be compiled anyhow. Without one, a decorator."""
+    """Return the function unchanged, or a decorator that does so."""
     return (lambda function: function) if fn is None else fn
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """The function itself, or the list of them."""
+    """Return the function, or the list of functions, unchanged."""
     return fn
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """The function itself."""
+    """Return the function unchanged."""
     return fn
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The backends that `compile` takes."""
+    """Return the names of the backends that `compile` accepts."""
     return sorted(_BACKENDS)
 
 
 def reset() -> None:
-    """Forget what was compiled: nothing was."""
+    """Do nothing: there is no compilation cache."""
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Say that a step begins; there are no CUDA graphs to replay."""
+    """Do nothing: there are no CUDA graphs to replay."""

@@ -1,4 +1,4 @@
-"""`engine.futures`: results that are waited for."""
+"""`engine.futures`: a `Future` for results computed by other threads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _T = TypeVar("_T")
 
 
 class Future(Generic[_T]):
-    """A result that some thread sets later, with `set_result` or `set_exception`. `Future[Tensor]` says of what."""
+    """A result that another thread sets with `set_result` or `set_exception`; subscriptable, as in `Future[Tensor]`."""
 
     def __init__(self, *, devices: Any = None) -> None:
         self._ended, self._lock = threading.Event(), threading.Lock()
@@ -19,16 +19,16 @@ class Future(Generic[_T]):
         self._callbacks: list[Callable] = []
 
     def done(self) -> bool:
-        """Whether there is a result or an error."""
+        """Return whether a result or an error has been set."""
         return self._ended.is_set()
 
     def wait(self) -> Any:
-        """The result, once it is there; the error is raised."""
+        """Block until completion, then return the result or raise the error."""
         self._ended.wait()
         return self.value()
 
     def value(self) -> Any:
-        """The result, which must be there: else RuntimeError. The error is raised."""
+        """Return the result or raise the error. Raises RuntimeError if the future has not completed."""
         if not self.done():
             raise RuntimeError("value() should only be called after the Future has completed")
         if self._error is not None:
@@ -36,11 +36,11 @@ class Future(Generic[_T]):
         return self._value
 
     def set_result(self, result: Any) -> None:
-        """Give the result. RuntimeError when there is one."""
+        """Set the result. Raises RuntimeError if the future has already completed."""
         self._end(result, None)
 
     def set_exception(self, result: BaseException) -> None:
-        """Give an error in place of a result. RuntimeError when there is one."""
+        """Set an error instead of a result. Raises RuntimeError if the future has already completed."""
         if not isinstance(result, BaseException):
             raise AssertionError(f"{result} is of type {type(result)}, not an Exception.")
         self._end(None, result)
@@ -56,7 +56,7 @@ class Future(Generic[_T]):
             callback(self)
 
     def add_done_callback(self, callback: Callable[[Future], None]) -> None:
-        """Call `callback(future)` when there is a result; at once when there is one already."""
+        """Call `callback(future)` on completion, or immediately if the future has completed."""
         with self._lock:
             if not self.done():
                 self._callbacks.append(callback)
@@ -64,7 +64,7 @@ class Future(Generic[_T]):
         callback(self)
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
-        """The future of what `callback(future)` returns, called when there is a result."""
+        """Return a future for the result of `callback(future)`, which is called on completion."""
         out = Future()
 
         def call(ended: Future) -> None:
@@ -78,12 +78,12 @@ class Future(Generic[_T]):
 
 
 def wait_all(futures: Sequence[Future]) -> list[Any]:
-    """The results of all, waited for in order; the first error is raised."""
+    """Wait for all futures in order and return their results, or raise the first error."""
     return [future.wait() for future in futures]
 
 
 def collect_all(futures: Sequence[Future]) -> Future:
-    """The future of the list of these futures, when every one has ended."""
+    """Return a future that completes with the list of these futures once all have completed."""
     out, lock, left = Future(), threading.Lock(), len(futures)
 
     def count(_: Future) -> None:

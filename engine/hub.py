@@ -1,4 +1,4 @@
-"""`engine.hub`: weights and models that lie on this machine already. Nothing is downloaded; messages say where a file is looked for."""
+"""`engine.hub`: load models and weights from the local cache. Nothing is downloaded; errors name the file's expected path."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from urllib.request import url2pathname
 from .serialize import load as _load
 
 try:
-    from tqdm import tqdm  # pyright: ignore[reportAssignmentType]  # programs take it from here, as PyTorch's examples do
+    from tqdm import tqdm  # pyright: ignore[reportAssignmentType]  # re-exported, as PyTorch's examples import it from here
 except ImportError:
 
-    class tqdm:  # type: ignore[no-redef]  # PyTorch's stand-in: it counts, it is no loop
-        """A count on stderr, of `total` where that is told. Install tqdm for the bar, and for `for x in tqdm(loader)`."""
+    class tqdm:  # type: ignore[no-redef]  # like PyTorch's fallback, it counts but cannot be iterated
+        """Progress counter on stderr, in percent if `total` is given. Install tqdm for a bar and for `for x in tqdm(loader)`."""
 
         def __init__(self, total: float | None = None, disable: bool = False, unit: str | None = None, *args: Any, **kwargs: Any):
             self.total, self.disable, self.n = total, disable, 0
 
         def update(self, n: float) -> None:
-            """So many more are done."""
+            """Add `n` to the count and print it."""
             self.n += n
             self._tell(f"\r{self.n:.1f} bytes" if self.total is None else f"\r{100 * self.n / float(self.total):.1f}%")
 
         def set_description(self, *args: Any, **kwargs: Any) -> None:
-            """Nothing: there is no bar to stand before."""
+            """Do nothing: there is no bar to label."""
 
         def write(self, s: str) -> None:
-            """A line of its own."""
+            """Print a line."""
             sys.stderr.write(f"{s}\n")
 
         def close(self) -> None:
-            """Nothing more is told."""
+            """Stop printing."""
             self.disable = True
 
         def _tell(self, text: str) -> None:
@@ -60,24 +60,24 @@ except ImportError:
 
 
 _dir: str | None = None
-HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # resnet18-bfd8deac.pth carries the beginning of its SHA-256
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # resnet18-bfd8deac.pth contains the start of its SHA-256
 
 
 def get_dir() -> str:
-    """The folder of the cache: what `set_dir` said, else `$TORCH_HOME/hub`, by default ~/.cache/torch/hub, the same as PyTorch's."""
+    """Return the cache folder: the one from `set_dir`, or `$TORCH_HOME/hub`; by default ~/.cache/torch/hub, shared with PyTorch."""
     if _dir is not None:
         return _dir
     return os.path.join(_get_torch_home(), "hub")
 
 
 def _get_torch_home() -> str:
-    """The folder above it, of all of PyTorch's caches."""
+    """Return the parent folder of all PyTorch caches."""
     cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
     return os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike) -> None:
-    """Look in another folder from now on."""
+    """Set the cache folder."""
     global _dir
     _dir = os.path.expanduser(d)
 
@@ -91,11 +91,11 @@ def load_state_dict_from_url(
     file_name: str | None = None,
     weights_only: bool = False,
 ) -> Any:
-    """The weights in the cached file of that name, `checkpoints/NAME` in `get_dir()`. FileNotFoundError when it is not there.
+    """Load the cached file `checkpoints/NAME` in `get_dir()`, NAME being `file_name` or the last part of `url`.
 
-    A file that a `file:` address names is copied into the cache first. `check_hash` compares the file's SHA-256 with
-    the one that the name carries: RuntimeError when they differ. Files are always read as with `weights_only=True`, and `progress`
-    changes nothing.
+    A `file:` URL is first copied into the cache. `check_hash` compares the file's SHA-256 with the prefix in its name and raises
+    RuntimeError if they differ; a missing file raises FileNotFoundError. Files are always read with `weights_only=True`, and `progress`
+    is ignored.
     """
     address = urlparse(url)
     folder = Path(model_dir if model_dir is not None else os.path.join(get_dir(), "checkpoints"))
@@ -115,7 +115,7 @@ def load_state_dict_from_url(
 
 
 def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
-    """Refused: RuntimeError. The engine makes no connections."""
+    """Raise RuntimeError: the engine makes no network connections."""
     raise RuntimeError(f"download_url_to_file: nothing is downloaded here. Put the file that {url} gives at {dst}.")
 
 
@@ -130,8 +130,8 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """What `model` in hubconf.py returns: with `source="local"` of this folder, else of a repository in the cache."""
-    with _hubconf(repo_or_dir, source) as conf:  # also while the model is made: its function may import from the folder
+    """Call `model` from hubconf.py in a local folder (`source="local"`) or in a cached repository, and return its result."""
+    with _hubconf(repo_or_dir, source) as conf:  # open during the call, too: the function may import from the folder
         return _entry(conf, model)(*args, **kwargs)
 
 
@@ -139,7 +139,7 @@ def list(
     github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None, verbose: bool = True, *,
     source: str = "github",
 ) -> Any:  # fmt: skip
-    """The names of the functions that hubconf.py offers."""
+    """Return the names of the functions in hubconf.py."""
     with _hubconf(github, source) as conf:
         return [name for name in dir(conf) if callable(getattr(conf, name)) and not name.startswith("_")]
 
@@ -147,14 +147,14 @@ def list(
 def help(
     github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None, *, source: str = "github"
 ) -> str | None:
-    """The docstring of a function that hubconf.py offers."""
+    """Return the docstring of a function in hubconf.py."""
     with _hubconf(github, source) as conf:
         return _entry(conf, model).__doc__
 
 
 @contextmanager
 def _hubconf(repo_or_dir: str, source: str) -> Iterator[ModuleType]:
-    """The module hubconf.py; its folder can be imported from within the block."""
+    """Import hubconf.py, with its folder on `sys.path` inside the block."""
     source = source.lower()
     if source not in ("github", "local"):
         raise ValueError(f'Unknown source: "{source}". Allowed values: "github" | "local".')
@@ -177,7 +177,7 @@ def _hubconf(repo_or_dir: str, source: str) -> Iterator[ModuleType]:
 
 
 def _cached(github: str) -> Path:
-    """Where PyTorch keeps `owner/name:branch`: owner_name_branch, main or master when no branch is given."""
+    """Return the cache folder of `owner/name:branch`, owner_name_branch; without a branch, main or master."""
     repo, _, branch = github.partition(":")
     owner, slash, name = repo.partition("/")
     if not slash:

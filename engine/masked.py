@@ -1,7 +1,7 @@
-"""`engine.masked`: reductions and normalisations of the elements that a mask names, under PyTorch's names.
+"""`engine.masked`: reductions and normalisations over the unmasked elements, under PyTorch's names.
 
-What a mask leaves out counts as what changes nothing: 0 in a sum, 1 in a product, minus infinity in a softmax. A mask is of bools, True
-where an element counts, and broadcasts to the input. PyTorch's MaskedTensor, a prototype, is not here.
+A mask is boolean, True for the elements to include, and broadcasts to the input. Excluded elements are replaced by the identity of the
+operation: 0 in a sum, 1 in a product, minus infinity in a softmax. PyTorch's prototype MaskedTensor is not included.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _cast(input: Tensor, dtype: Any) -> Tensor:
 
 
 def _mask(input: Tensor, mask: Tensor | None) -> Tensor | None:
-    """The mask, as large as the input."""
+    """Return the mask expanded to the input's shape."""
     if mask is None:
         return None
     if mask.ndim > input.ndim:
@@ -38,7 +38,7 @@ def _filled(input: Tensor, mask: Tensor | None, fill: Any) -> Tensor:
 
 
 def _dims(input: Tensor, dim: Any) -> tuple[int, ...]:
-    """The dimensions to reduce; None and () mean all."""
+    """Return the dimensions to reduce; None and () mean all."""
     dims = (dim,) if isinstance(dim, int) else tuple(dim or range(input.ndim))
     for d in dims:
         if not -max(input.ndim, 1) <= d < max(input.ndim, 1):
@@ -57,26 +57,26 @@ def _floating(input: Tensor, name: str) -> None:
 
 
 def _limits(d: dtypes.dtype) -> tuple[Any, Any]:
-    """The lowest and the highest number of a dtype."""
+    """Return the lowest and highest values of a dtype."""
     if d is dtypes.bool_:
         return False, True
     return (-math.inf, math.inf) if d.is_floating_point else (dtypes.iinfo(d).min, dtypes.iinfo(d).max)
 
 
 def _count(input: Tensor, mask: Tensor | None, dims: Any, keepdim: bool) -> Tensor:
-    """How many elements count."""
+    """Count the unmasked elements."""
     found = _mask(input, mask)
     ones = input.detach().new_ones(tuple(input.shape), dtype=dtypes.int64) if found is None else found.long()
     return ones.sum(dims, keepdim)
 
 
 def sum(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The sum of the elements that count; 0 of none."""
+    """Sum of the unmasked elements; 0 if there are none."""
     return _filled(_cast(input, dtype), mask, 0).sum(_dims(input, dim), bool(keepdim), dtype=dtype)
 
 
 def prod(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The product of the elements that count; 1 of none."""
+    """Product of the unmasked elements; 1 if there are none."""
     out = _filled(_cast(input, dtype), mask, 1)
     dims = _dims(input, dim)
     if not dims:
@@ -87,48 +87,48 @@ def prod(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype:
 
 
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The sums of the elements up to each that count."""
+    """Cumulative sum of the unmasked elements along `dim`."""
     return _filled(_cast(input, dtype), mask, 0).cumsum(dim, dtype=dtype)
 
 
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The products of the elements up to each that count."""
+    """Cumulative product of the unmasked elements along `dim`."""
     return _filled(_cast(input, dtype), mask, 1).cumprod(dim, dtype=dtype)
 
 
 def amax(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The largest element that counts; the dtype's lowest of none."""
+    """Maximum of the unmasked elements; the dtype's lowest value if there are none."""
     x = _cast(input, dtype)
     return _filled(x, mask, _limits(x.dtype)[0]).amax(_dims(x, dim), bool(keepdim))
 
 
 def amin(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The smallest element that counts; the dtype's highest of none."""
+    """Minimum of the unmasked elements; the dtype's highest value if there are none."""
     x = _cast(input, dtype)
     return _filled(x, mask, _limits(x.dtype)[1]).amin(_dims(x, dim), bool(keepdim))
 
 
 def argmax(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The index of the first largest element that counts, along `dim` or among all; in the input's dtype, as in PyTorch."""
+    """Index of the first maximum of the unmasked elements, along `dim` or overall; in the input's dtype, as in PyTorch."""
     x = _cast(input, dtype)
     return _filled(x, mask, _limits(x.dtype)[0]).argmax(dim, bool(keepdim)).to(x.dtype)
 
 
 def argmin(input: Tensor, dim: int | None = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The index of the first smallest element that counts, along `dim` or among all; in the input's dtype, as in PyTorch."""
+    """Index of the first minimum of the unmasked elements, along `dim` or overall; in the input's dtype, as in PyTorch."""
     x = _cast(input, dtype)
     return _filled(x, mask, _limits(x.dtype)[1]).argmin(dim, bool(keepdim)).to(x.dtype)
 
 
 def mean(input: Tensor, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The mean of the elements that count; nan of none."""
+    """Mean of the unmasked elements; nan if there are none."""
     x = _cast(input, dtype)
     _floating(x, "mean")
     return sum(x, dim, keepdim=keepdim, mask=mask) / _count(x, mask, _dims(x, dim), bool(keepdim))
 
 
 def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The lower median of the elements along `dim` that count and are not nan; nan of none. Integers stay integers, as in PyTorch."""
+    """Lower median of the unmasked non-nan elements along `dim`; nan if there are none. Keeps integer dtypes, as in PyTorch."""
     x = _cast(input, dtype)
     wide = x if x.dtype.is_floating_point else x.to(dtypes.float64)
     filled = _filled(wide, mask, math.nan)
@@ -137,16 +137,16 @@ def median(input: Tensor, dim: int = -1, *, keepdim: bool = False, dtype: Any = 
 
 
 def logsumexp(input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """log(sum(exp(x))) of the elements that count; -inf of none."""
+    """log(sum(exp(x))) over the unmasked elements; -inf if there are none."""
     x = _cast(input, dtype)
     out = _f["logsumexp"](_filled(x, mask, -math.inf if x.is_complex() else _limits(x.dtype)[0]), _dims(x, dim), keepdim)
-    return out.to(x.dtype)  # of integers too, as in PyTorch
+    return out.to(x.dtype)  # also for integers, as in PyTorch
 
 
 def logaddexp(
     input: Tensor, other: Tensor, *, dtype: Any = None, input_mask: Tensor | None = None, other_mask: Tensor | None = None
 ) -> Tensor:
-    """log(exp(input) + exp(other)) of the elements that count."""
+    """log(exp(input) + exp(other)), with masked elements taken as -inf."""
     out = _f["logaddexp"](_filled(input, input_mask, -math.inf), _filled(other, other_mask, -math.inf))
     return _cast(out, input.dtype if dtype is None else dtype)
 
@@ -154,7 +154,7 @@ def logaddexp(
 def norm(
     input: Tensor, ord: float | None = 2.0, dim: Any = None, *, keepdim: bool | None = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
-    """The vector norm of the elements that count."""
+    """Vector norm of the unmasked elements."""
     x, p = _cast(input, dtype), 2.0 if ord is None else ord
     return _f["linalg.vector_norm"](_filled(x, mask, math.inf if p < 0 else 0), p, _dims(x, dim), bool(keepdim))
 
@@ -163,7 +163,7 @@ def var(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool | None = False,
     dtype: Any = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The variance of the elements that count: squared distances from their mean, over their number less `correction`, by default 1."""
+    """Variance of the unmasked elements, dividing by their count minus `correction` (1 by default)."""
     if unbiased is not None and correction is not None:
         raise RuntimeError("Only one of unbiased and correction may be given")
     less = correction if correction is not None else 1 if unbiased is None else int(unbiased)
@@ -182,32 +182,32 @@ def std(
     input: Tensor, dim: Any = None, unbiased: bool | None = None, *, correction: float | None = None, keepdim: bool | None = False,
     dtype: Any = None, mask: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """The standard deviation of the elements that count: the root of `var`."""
+    """Standard deviation of the unmasked elements: the square root of `var`."""
     return var(input, dim, unbiased, correction=correction, keepdim=keepdim, dtype=dtype, mask=mask).sqrt()
 
 
 def _first(input: Tensor, dim: Any) -> int:
-    """The one dimension, or the first of several."""
+    """Return the dimension, or the first of several."""
     return (_dims(input, dim) or (0,))[0]
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax of the elements that count, 0 elsewhere; nan where none does."""
+    """Softmax over the unmasked elements, 0 elsewhere; nan if all are masked."""
     return _f["softmax"](_filled(_cast(input, dtype), mask, -math.inf), _first(input, dim))
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The logarithm of `softmax`."""
+    """Logarithm of `softmax`."""
     return _f["log_softmax"](_filled(_cast(input, dtype), mask, -math.inf), _first(input, dim))
 
 
 def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """Softmax of minus the elements that count."""
+    """Softmax of the negated unmasked elements."""
     return _f["softmax"](-_filled(_cast(input, dtype), mask, math.inf), _first(input, dim))
 
 
 def normalize(input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
-    """The elements that count over their norm along `dim`, at least `eps`; 0 elsewhere."""
+    """Divide the unmasked elements by their norm along `dim`, clamped to at least `eps`; 0 elsewhere."""
     x = _cast(input, dtype)
     size = norm(x, ord, dim, keepdim=True, mask=mask)
     return _filled(x, mask, 0) / size.clamp(min=eps)

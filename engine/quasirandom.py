@@ -1,7 +1,7 @@
-"""`engine.quasirandom`: Sobol's sequence, whose points fill a cube more evenly than random ones, under PyTorch's name.
+"""`engine.quasirandom`: Sobol sequences, low-discrepancy points in the unit cube, under PyTorch's name.
 
-A point is the exclusive or of direction numbers, those whose bits stand in the Gray code of the point's index; from one point to the next
-one direction number is enough.
+A point is the exclusive or of the direction numbers selected by the bits of its index's Gray code, so that consecutive points differ by
+one direction number.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["SobolEngine"]
 
 
 class SobolEngine:
-    """Points in [0, 1)^dimension, of at most 21201 dimensions; scrambled by a matrix and a shift from `seed`, else from the global stream.
+    """Sobol points in [0, 1)^dimension, optionally scrambled by a random matrix and shift from `seed` or the global generator.
 
-    The direction numbers are those of Joe and Kuo (criterion D(6)), which SciPy brings along. ValueError for a dimension out of range.
+    The direction numbers are those of Joe and Kuo (criterion D(6)), from SciPy. Raises ValueError unless 1 <= dimension <= 21201.
     """
 
     MAXBIT = 30
@@ -40,15 +40,15 @@ class SobolEngine:
             directions, shift = self._scrambled(directions)
         self.sobolstate, self.shift = tensor(directions), tensor(shift)
         self.quasi = self.shift.clone()
-        self._first_point = (self.shift / 2**self.MAXBIT).reshape(1, -1)  # in the default dtype at this time, whatever draw() is told
+        self._first_point = (self.shift / 2**self.MAXBIT).reshape(1, -1)  # in the default dtype at construction, whatever draw() gets
         self.num_generated = 0
 
     def draw(self, n: int = 1, out: Tensor | None = None, dtype: dtypes.dtype | None = None) -> Tensor:
-        """The next `n` points, (n, dimension), in `dtype` or the default one, written to `out` where that is given."""
+        """Return the next `n` points, of shape (n, dimension), in `dtype` or the default dtype; also written to `out` if given."""
         if n < 0 or n == self.num_generated == 0:
             raise RuntimeError(f"SobolEngine.draw takes a positive number of points, got {n}")
         dtype = dtype or dtypes.default
-        begins = self.num_generated == 0  # the first point is where the sequence starts; every further one is a step
+        begins = self.num_generated == 0  # the first point is the start itself; each further one is a step
         index = self._steps_done() + numpy.arange(n - begins)
         lowest_zero = numpy.log2(~index & (index + 1)).astype(numpy.int64)
         walk = numpy.bitwise_xor.accumulate(numpy.concatenate([self.quasi.array[None], self.sobolstate.array.T[lowest_zero]]))
@@ -60,7 +60,7 @@ class SobolEngine:
         return result if out is None else out.resize_as_(result).copy_(result)
 
     def draw_base2(self, m: int, out: Tensor | None = None, dtype: dtypes.dtype | None = None) -> Tensor:
-        """The next 2^m points. ValueError when the number of all points would not be a power of two: then they are not balanced."""
+        """Return the next 2^m points. Raises ValueError unless the total is then a power of two, which keeps the points balanced."""
         n = 2**m
         total = self.num_generated + n
         if total & (total - 1):
@@ -71,13 +71,13 @@ class SobolEngine:
         return self.draw(n, out, dtype)
 
     def reset(self) -> SobolEngine:
-        """Back to the first point."""
+        """Go back to the first point."""
         self.quasi.copy_(self.shift)
         self.num_generated = 0
         return self
 
     def fast_forward(self, n: int) -> SobolEngine:
-        """Leave out the next `n` points."""
+        """Skip the next `n` points."""
         before = self._steps_done()
         self.num_generated += n
         after = self._steps_done()
@@ -90,7 +90,7 @@ class SobolEngine:
         return max(self.num_generated - 1, 0)
 
     def _scrambled(self, directions: Any) -> tuple[Any, Any]:
-        """The direction numbers, each multiplied by its dimension's lower triangular matrix of bits, and the shift."""
+        """Return the direction numbers, each multiplied by its dimension's lower triangular bit matrix, and the shift."""
         generator = None if self.seed is None else Generator().manual_seed(self.seed)
         bits = self.MAXBIT
         shift = _f["randint"](2, (self.dimension, bits), generator=generator).array @ (1 << numpy.arange(bits))

@@ -1,4 +1,4 @@
-"""Saving and loading: PyTorch's checkpoints, read without PyTorch and without running anything, and safetensors."""
+"""Save and load objects: PyTorch checkpoints, read without PyTorch and without executing them, and safetensors files."""
 
 from .allowed import add_safe_globals, clear_safe_globals, get_safe_globals, safe_globals
 from .errors import CheckpointError

@@ -1,6 +1,6 @@
-"""What a checkpoint may name: tensors and plain containers, as PyTorch's `weights_only=True`, and what the user adds.
+"""The globals that a checkpoint may use: PyTorch's `weights_only=True` list of tensors and plain containers, and the user's additions.
 
-A name of the list stands for a function of this module, never for what it is called in the library it came from.
+Each listed name maps to a function in this module, never to the library function of that name.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from ..nn.parameter import Buffer, Parameter
 from .errors import CheckpointError, told
 from .storage import STORAGES, UNTYPED, Storage, bytes_of, storage_of, tensor_of, without_data
 
-_added: dict[str, Any] = {}  # what the user allows, by "module.name"
+_added: dict[str, Any] = {}  # added by the user, keyed by "module.name"
 
 
 def add_safe_globals(safe_globals: list) -> None:
-    """Allow `load(weights_only=True)` to call and rebuild these; `(obj, "module.name")` gives the file's name of one."""
+    """Allow `load(weights_only=True)` to call and rebuild these classes or functions; `(obj, "module.name")` sets the name in the file."""
     _added.update(dict(map(_named, safe_globals)))
 
 
 def get_safe_globals() -> list:
-    """What `add_safe_globals` has added."""
+    """Return the objects added by `add_safe_globals`."""
     return list(_added.values())
 
 
 def clear_safe_globals() -> None:
-    """Forget what `add_safe_globals` has added."""
+    """Remove everything added by `add_safe_globals`."""
     _added.clear()
 
 
 @contextmanager
 def safe_globals(safe_globals: list) -> Iterator[None]:
-    """Allow more inside a `with` block only."""
+    """Call `add_safe_globals` for the duration of a `with` block."""
     before = dict(_added)
     add_safe_globals(safe_globals)
     try:
@@ -66,7 +66,7 @@ def _named(item: Any) -> tuple[str, Any]:
 
 
 class Call:
-    """What stands for a function while a pickle is read: only the machine calls it."""
+    """A placeholder for a function while a pickle is read; only the machine can call it."""
 
     __slots__ = ("name", "function")
 
@@ -110,7 +110,7 @@ _FACTORIES: dict[str, type] = {f"builtins.{t.__name__}": t for t in (list, dict,
 
 
 def some(items: Any) -> Any:
-    """A sequence of the file's. What else can be iterated, such as a range, may have no end."""
+    """Return a collection from the file. Other iterables, such as a range, may be endless."""
     if not isinstance(items, (list, tuple, set, frozenset)):
         raise TypeError(f"expected a list or a tuple, got a {type(items).__name__}")
     return items
@@ -127,7 +127,7 @@ def _plain_set(kind: type) -> Callable:
 
 
 def _bytes() -> bytes:
-    """How pickles of protocol 2 write no bytes."""
+    """Empty bytes, as pickles of protocol 2 encode them."""
     return b""
 
 
@@ -136,7 +136,7 @@ def _bytearray(data: Any = b"", encoding: str = "latin-1") -> bytearray:
 
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:
-    """How pickles of protocol 2 write bytes."""
+    """Bytes, as pickles of protocol 2 encode them."""
     if not isinstance(text, str) or encoding not in ("latin1", "latin-1"):
         raise ValueError(f"expected text in latin1, got {type(text).__name__} and {told(encoding)}")
     return text.encode("latin1")
@@ -175,7 +175,7 @@ def _rebuild(
             continue
         if array.size * array.itemsize <= storage.nbytes():
             array = change(array)
-        else:  # a file can see one number as many as it likes: the work is what the storage is worth
+        else:  # strides can repeat elements without bound; process each stored element once
             storage = storage.changed(dtype, change)
             array = storage.seen_as(dtype, offset, size, stride)
     return tensor_of(array, _flag(requires_grad))
@@ -206,7 +206,7 @@ def _parameter(data: Any, requires_grad: Any = True, hooks: Any = None, state: A
 
 
 def _typed(function: Any, kind: Any, args: Any, state: Any) -> Any:
-    """A tensor of a subclass, or with attributes."""
+    """Build a tensor of a subclass, or with attributes."""
     if not isinstance(function, Call) or not function.name.startswith("torch._utils._rebuild_") or not isinstance(args, tuple):
         raise CheckpointError(f"load: a tensor made by {_word(function)}")
     out = function.function(*args)
@@ -224,7 +224,7 @@ def _typed(function: Any, kind: Any, args: Any, state: Any) -> Any:
 
 
 def attach(tensor: Tensor, state: Any) -> None:
-    """A tensor's attributes, without those that the engine keeps there itself."""
+    """Set a tensor's attributes, refusing those that the engine uses itself."""
     if isinstance(state, tuple) and len(state) == 2 and not state[1]:
         state = state[0]
     if state is None:
@@ -245,12 +245,12 @@ def _layout(name: Any) -> Any:
 
 
 def _sparse(kind: Any, data: Any) -> Tensor:
-    """Places and values; all places are checked to lie within the size."""
+    """Build a sparse tensor, checking that all indices are within its size."""
     if not isinstance(data, tuple) or not all(isinstance(x, Tensor) for x in data[: 2 if kind is sparse_coo else 3]):
         raise TypeError("damaged parts of a sparse tensor")
     for part in data:
         if isinstance(part, Tensor) and part.array.size * part.array.itemsize > versions.storage(part.array).nbytes:
-            raise CheckpointError("load: a sparse tensor whose parts have more elements than their storages")  # all of them are checked
+            raise CheckpointError("load: a sparse tensor whose parts have more elements than their storages")  # all are checked
         if not isinstance(part, (Tensor, bool)):
             _size(part)
     try:
@@ -266,7 +266,7 @@ def _sparse(kind: Any, data: Any) -> Tensor:
 
 
 def member(cls: Any, name: Any) -> Any:
-    """`getattr(Enum, "MEMBER")`, as some versions of Python write the members of enums; of nothing but these."""
+    """Evaluate `getattr(Enum, "MEMBER")`, as some Python versions pickle enum members; any other attribute is refused."""
     if not (isinstance(cls, type) and issubclass(cls, enum.Enum) and isinstance(name, str) and name in cls.__members__):
         raise CheckpointError(f"load: the pickle asks for the attribute {_word(name)} of {_word(cls)}, which is not allowed")
     return cls.__members__[name]
@@ -320,13 +320,13 @@ _TYPES: dict[str, type] = _FACTORIES | {
     "torch.Tensor": Tensor,
     "torch.nn.parameter.Parameter": Parameter,
     "torch.nn.parameter.Buffer": Buffer,
-}  # as values they are what they are called; a call of one is a call of the function in _CALLS
+}  # as values, the types themselves; calling one calls its function in _CALLS
 BUILT: dict[type, Callable] = {kind: _CALLS[name] for name, kind in _TYPES.items()}
 _NAMES: dict[str, Any] = {name: _TYPES.get(name) or Call(name, function) for name, function in _CALLS.items()}
 _NAMES |= {f"torch.{d.name}": d for d in dtypes.ALL}
 _NAMES |= {f"torch.{name}": d for name, d in STORAGES.items()} | {f"torch.cuda.{name}": d for name, d in STORAGES.items()}
 _NAMES["torch.storage.UntypedStorage"] = UNTYPED
-_NAMES |= {"builtins.long": _NAMES["builtins.int"], "builtins.unicode": _NAMES["builtins.str"]}  # as pickles of protocol 2 call them
+_NAMES |= {"builtins.long": _NAMES["builtins.int"], "builtins.unicode": _NAMES["builtins.str"]}  # names in pickles of protocol 2
 _UNREAD = {f"torch.{name}Storage": "quantized tensors" for name in ("QInt8", "QUInt8", "QInt32", "QUInt4x2", "QUInt2x4")}
 _UNREAD |= {f"torch.{name}": "quantized tensors" for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4")}
 _OTHER_DTYPES = re.compile(r"torch\.(float8_\w+|float4_\w+|complex32|bits\w+|u?int[1-7])")
@@ -334,7 +334,7 @@ _PYTHON_2 = {"__builtin__": "builtins", "copy_reg": "copyreg"}
 
 
 def built_by(x: Any) -> Callable | None:
-    """What a call of a type means in a pickle; None for those that are not in the list."""
+    """Return the function that calling a type runs in a pickle, or None if the type is not listed."""
     return BUILT.get(x) if type(x) is type else None
 
 
@@ -342,12 +342,12 @@ class Allowed:
     """The policy of `weights_only=True`."""
 
     def __init__(self, stored: Callable[[Any], Any], size: int = 0):
-        self._stored = stored  # what a reference to something outside of the pickle means
+        self._stored = stored  # resolves persistent IDs
         self._handed: dict[int, tuple[Storage, UntypedStorage]] = {}
-        self._left = 4 * size + 1000  # elements of sparse tensors: each of a file's takes 8 bytes, and all of them are checked
+        self._left = 4 * size + 1000  # elements of sparse tensors: each takes 8 bytes in a file, and all are checked
 
     def persistent(self, pid: Any) -> Any:
-        """What a reference to something outside of the pickle means; of bytes the storage that a program knows."""
+        """Resolve a persistent ID; a `Storage` is returned as the public storage class."""
         found = self._stored(pid)
         if not isinstance(found, Storage):
             return found
@@ -363,10 +363,10 @@ class Allowed:
             raise CheckpointError(f"load: {_UNREAD.get(full, f'tensors of {name}')} are not read: the engine has no such dtype")
         return self.beyond(_PYTHON_2.get(module, module), name)
 
-    of_engine: Callable[[str, str], Any]  # what the engine has at an address; files.py puts it here, as it knows the whole engine
+    of_engine: Callable[[str, str], Any]  # finds the engine's object for a name; set by files.py, which may import the whole engine
 
     def beyond(self, module: str, name: str) -> Any:
-        """A name that is not in the list. What the user allows of the engine has PyTorch's address too."""
+        """Resolve an unlisted global. Engine objects that the user allowed also match their PyTorch names."""
         if _added and (found := self.of_engine(module, name)) is not None and self.is_added(found):
             return found
         raise CheckpointError(
@@ -394,7 +394,7 @@ class Allowed:
         raise CheckpointError(f"load: the pickle makes {_word(cls)}, which is not allowed")
 
     def _spend(self, args: tuple) -> None:
-        """A sparse tensor can be named again and again in a few bytes each, and its indices be looked through each time."""
+        """Charge for index checks: a file of a few bytes can refer to one sparse tensor many times."""
         parts = args[1] if len(args) == 2 and isinstance(args[1], tuple) else ()
         self._left -= sum(part.array.size for part in parts if isinstance(part, Tensor))
         if self._left < 0:
@@ -424,7 +424,7 @@ class Allowed:
 
 
 def give_state(obj: Any, state: Any) -> None:
-    """What Python's own unpickler does with the state of an object; PyTorch's modules become the engine's."""
+    """Set an object's state as Python's unpickler does; PyTorch modules' state is converted to the engine's."""
     if isinstance(obj, Module) and isinstance(state, dict):
         state = module_state(state)
     own = getattr(type(obj), "__setstate__", None)
@@ -455,7 +455,7 @@ def _slots(cls: type) -> tuple:
 
 
 def module_state(state: dict) -> dict:
-    """The state of one of PyTorch's modules in this engine's words: no tables of hooks, and another name for one set."""
+    """Convert the state of a PyTorch module to the engine's: without hook tables, and with one set renamed."""
     if "_non_persistent_buffers_set" not in state or "_non_persistent" not in Module().__dict__:
         return state
     tables = {k: v for k, v in state.items() if k.startswith("_") and k.endswith(("_hooks", "_hooks_with_kwargs", "_hooks_always_called"))}

@@ -1,4 +1,4 @@
-"""PyTorch's zip archives: records found and checked for reading, laid out on 64-byte borders for writing."""
+"""Read and write PyTorch's zip archives: validated on reading, with records aligned to 64 bytes on writing."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy
 from .source import Source
 
 ALIGNMENT = 64
-_LOCAL = struct.Struct("<4s5H3I2H")  # the header in front of each record
-_ZIP64 = (1 << 31) - 1  # zipfile writes longer records with a 20-byte field more
+_LOCAL = struct.Struct("<4s5H3I2H")  # the local header before each record
+_ZIP64 = (1 << 31) - 1  # zipfile adds a 20-byte field to larger records
 
 
 class Archive:
-    """The records of a zip file, by their names below the archive's own. Nothing is ever unpacked to disk."""
+    """The records of a zip file, by name relative to its root folder. Nothing is extracted to disk."""
 
     def __init__(self, source: Source):
         self.source = source
@@ -25,7 +25,7 @@ class Archive:
             entries = _first(source)
         except (zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError, EOFError, struct.error) as error:
             raise source.refuse(f"is not a whole zip archive: {error}") from None
-        self.records: dict[str, tuple[int, int, int]] = {}  # name -> where its bytes start, how many, their checksum
+        self.records: dict[str, tuple[int, int, int]] = {}  # name -> offset, size, CRC-32
         roots, end = set(), 0
         for entry in sorted(entries, key=lambda e: e.header_offset):
             root, _, name = entry.filename.partition("/")
@@ -39,7 +39,7 @@ class Archive:
             raise source.refuse(f"is a zip archive, but no checkpoint: expected one folder in it, got {sorted(roots)[:5]}")
 
     def _place(self, entry: zipfile.ZipInfo, after: int) -> int:
-        """Where the bytes of a record start, after every check that does not read them."""
+        """Return the offset of a record's bytes, after every check that does not read them."""
         refuse, name, at = self.source.refuse, entry.filename, entry.header_offset
         if ".." in name.split("/") or name.startswith("/") or "\\" in name or ":" in name or "\0" in entry.orig_filename:
             raise refuse(f"has a record whose name is a path out of the archive: {name[:80]!r}")
@@ -56,7 +56,7 @@ class Archive:
         return begin
 
     def array(self, name: str) -> numpy.ndarray:
-        """A record's bytes. Their checksum is compared, except where the file is mapped: that would read all of it."""
+        """Return a record's bytes. The checksum is verified unless the file is mapped, since that would read all of it."""
         begin, n, checksum = self._found(name)
         data = self.source.array(begin, n)
         if self.source.mapped is None and zlib.crc32(memoryview(data)) != checksum:
@@ -66,7 +66,7 @@ class Archive:
         return data
 
     def read(self, name: str) -> bytes:
-        """A small record; its checksum is always compared."""
+        """Return a small record; its checksum is always verified."""
         begin, n, checksum = self._found(name)
         data = self.source.read(begin, n)
         if zlib.crc32(data) != checksum:
@@ -80,12 +80,12 @@ class Archive:
 
 
 def _first(source: Source) -> list[zipfile.ZipInfo]:
-    """The entries of the archive that the file begins with: `zipfile` finds the last one, and before it there may be others."""
+    """Return the entries of the first archive in the file: `zipfile` finds the last of several."""
     while True:
         found = zipfile.ZipFile(source.file)
         entries = found.infolist()
         before = min((e.header_offset for e in entries), default=0)
-        before = min(before, found.start_dir)  # type: ignore[attr-defined]  less each time, so that no entry is read twice
+        before = min(before, found.start_dir)  # type: ignore[attr-defined]  decreases every time, so no entry is read twice
         if before <= 0 or not source.copied:
             return entries
         source.file.truncate(before)
@@ -93,15 +93,15 @@ def _first(source: Source) -> list[zipfile.ZipInfo]:
 
 
 class ArchiveWriter:
-    """Writes records as PyTorch does: stored, each beginning on a 64-byte border, so that others can map them."""
+    """Writes records as PyTorch does: uncompressed and aligned to 64 bytes, so that they can be mapped."""
 
     def __init__(self, file: BinaryIO, name: str):
         self.name, self.zip = name, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
 
     def write(self, name: str, data: Any) -> None:
-        """One record of bytes, or of a C-contiguous array."""
+        """Write a record from bytes or a C-contiguous array."""
         data = memoryview(data).cast("B") if len(data) else b""
-        info = zipfile.ZipInfo(f"{self.name}/{name}")  # the date of every record is 1980: equal contents make equal files
+        info = zipfile.ZipInfo(f"{self.name}/{name}")  # every record is dated 1980, so equal contents make equal files
         long = len(data) > _ZIP64
         begin = self.zip.fp.tell() + _LOCAL.size + len(info.filename.encode()) + (20 if long else 0) + 4  # type: ignore[union-attr]
         padding = -begin % ALIGNMENT

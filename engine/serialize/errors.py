@@ -1,4 +1,4 @@
-"""What is raised about a file that cannot be loaded."""
+"""Exceptions for files that cannot be loaded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 
 class CheckpointError(RuntimeError, pickle.UnpicklingError):
-    """A file that is not a checkpoint, a damaged one, or one that asks for more than may be built. The message says which.
+    """Raised for a file that is not a checkpoint, is damaged, or needs more than is allowed; the message says which.
 
-    PyTorch raises RuntimeError for a damaged archive and pickle.UnpicklingError for a refused pickle: this is both.
+    PyTorch raises RuntimeError for a damaged archive and pickle.UnpicklingError for a refused pickle; this class is both.
     """
 
 
 def told(x: Any) -> str:
-    """A value of a file in a message. Never its own `repr`: a pair of pairs of pairs takes a few bytes in a pickle and forever to print."""
+    """Format a value from a file for an error message. Its `repr` is not used: a few bytes of nested pairs can take forever to print."""
     if isinstance(x, (str, bytes)):
         return repr(x[:60])
     if isinstance(x, int):
@@ -27,4 +27,4 @@ def told(x: Any) -> str:
 
 
 class EmptyFileError(CheckpointError, EOFError):
-    """A file without a single byte: PyTorch raises EOFError."""
+    """Raised for an empty file; PyTorch raises EOFError."""

@@ -1,4 +1,4 @@
-"""`save` and `load`: which format a file has, and how objects and storages are laid out in it."""
+"""`save` and `load`: detect a file's format, and read or write its pickles and storages."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .storage import UNTYPED, Storage, check, placing, swap
 from .write import Writer, flat_bytes
 
 _MAGIC, _PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # of PyTorch's format before 1.6
-_KNOWN_ARGS = {"encoding", "errors", "fix_imports"}  # of pickle.load, which PyTorch hands on
+_KNOWN_ARGS = {"encoding", "errors", "fix_imports"}  # of pickle.load, to which PyTorch forwards them
 
 
 # -- saving ---------------------------------------------------------------------------------------------------------------------
@@ -39,12 +39,12 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Write an object to a path or an open file, so that `torch.load` and `load` read it.
+    """Save an object to a path or an open binary file that both `torch.load` and `load` can read.
 
-    State dicts, tensors, parameters, numbers, text and containers of them are read by `torch.load(weights_only=True)`; whole modules, and
-    whatever else can be pickled, by this engine's `load(weights_only=False)` in a program that defines the same classes. Tensors that share
-    memory share it after loading; of a view the whole storage is written, as PyTorch does (save a `clone()` to keep a part alone). A path
-    that ends in ".safetensors" is written in that format. A path's file appears whole or not at all.
+    `torch.load(weights_only=True)` reads state dicts, tensors, parameters, numbers, strings and containers of them. Whole modules, and
+    anything else that can be pickled, can be read by this engine's `load(weights_only=False)` in a program that defines the same classes.
+    Tensors that share storage still share it after loading. As in PyTorch, saving a view writes its whole storage (save a `clone()` to
+    write only the view). A path ending in ".safetensors" selects that format. Files at a path are written atomically.
     """
     if pickle_module is not None and pickle_module is not pickle:
         raise ValueError(f"save: pickle_module must be Python's pickle, got {pickle_module!r}: the engine writes its pickles itself")
@@ -70,7 +70,7 @@ def save(
 
 @contextmanager
 def _given(f: Any) -> Iterator[Any]:
-    """An open file. One that is not at its beginning, or cannot seek, gets the archive in one piece: places in it count from its start."""
+    """Yield the open file, or a buffer written to it at the end if it cannot seek or is not at its start: archive offsets count from 0."""
     beginning = hasattr(f, "seekable") and f.seekable() and f.tell() == 0 and hasattr(f, "read")
     if beginning:
         yield f
@@ -119,13 +119,13 @@ def load(
 ) -> Any:
     """Read a checkpoint: PyTorch's (both formats), the engine's own, or safetensors, from a path or an open binary file.
 
-    `map_location`: None (each tensor where it was), a device, a dict of locations, or a function `(storage, location)`.
-    `weights_only=True` builds tensors and plain containers, and what `add_safe_globals` allows; `weights_only=False` also modules and
-    objects of classes that the running program defines (see `engine.serialize.trusted`). Nothing else that a file names is ever executed.
-    `mmap=True` maps the file instead of reading it, for paths of the zip and safetensors formats; checksums are then not compared.
-    An open file is left where the checkpoint ends: several in a row are read in turn.
+    `map_location` is None (each tensor's own device), a device, a dict of locations, or a function `(storage, location)`.
+    `weights_only=True` builds tensors, plain containers and whatever `add_safe_globals` allows; `weights_only=False` also builds modules
+    and objects of classes that the running program defines (see `engine.serialize.trusted`). Nothing else named in a file is executed.
+    `mmap=True` maps the file instead of reading it (only a path, in the zip or safetensors format) and skips checksum verification.
+    An open file is left at the end of the checkpoint, so that several consecutive checkpoints can be read.
 
-    CheckpointError (a RuntimeError and a pickle.UnpicklingError) for files that are damaged or ask for more than may be built.
+    Raises CheckpointError (a RuntimeError and a pickle.UnpicklingError) if the file is damaged or needs more than is allowed.
     """
     if pickle_module is not None and (weights_only or pickle_module is not pickle):
         raise RuntimeError("Can not safely load weights when explicit pickle_module is specified; the engine reads pickles itself")
@@ -150,7 +150,7 @@ def load(
 
 
 def _trusted() -> type[Allowed]:
-    from .trusted import Trusted  # and the many modules whose classes it knows: few programs load whole objects
+    from .trusted import Trusted  # imported lazily: it imports many modules, and few programs load whole objects
 
     return Trusted
 
@@ -165,7 +165,7 @@ Allowed.of_engine = staticmethod(_of_engine)
 
 
 class _Zip:
-    """A checkpoint of PyTorch 1.6 and later: a pickle, and a record for each storage."""
+    """A checkpoint of PyTorch 1.6 or later: a zip archive of a pickle and one record per storage."""
 
     def __init__(self, source: Source, place: Callable, policy: type[Allowed], encoding: str):
         self.archive, self.place = Archive(source), place
@@ -186,7 +186,7 @@ class _Zip:
         return Machine(archive.read("data.pkl"), self.policy(self.storage, archive.source.size), self.encoding).run()
 
     def storage(self, pid: Any) -> Storage:
-        """What `("storage", class, key, location, size)` refers to."""
+        """Return the storage that `("storage", class, key, location, size)` refers to."""
         _, d, key, location, n = _storage_id(pid, 5)
         made = self.storages.get((key, d))
         if made is None:
@@ -203,16 +203,16 @@ class _Zip:
 
 
 class _Legacy:
-    """PyTorch's format before 1.6: pickles one after the other, then the storages' bytes.
+    """A checkpoint from before PyTorch 1.6: consecutive pickles followed by the bytes of the storages.
 
-    The object comes before the bytes that its tensors see, so it is built twice: first to learn where the bytes are, then with them.
+    The object precedes its storages' bytes, so it is unpickled twice: first to collect the storages, then with their contents.
     """
 
     def __init__(self, source: Source, place: Callable, policy: type[Allowed], encoding: str):
         self.source, self.place = source, place
         self.machine = Machine(source.read(0, source.size), policy(self.storage, source.size), encoding)
         self.unplaced: dict[str, Storage] = {}
-        self.placed: dict[str, Storage] | None = None  # from the second time on
+        self.placed: dict[str, Storage] | None = None  # set for the second pass
         self.left = source.size
 
     def read(self) -> Any:
@@ -238,7 +238,7 @@ class _Legacy:
         return run()
 
     def fill(self, storage: Storage, key: str, at: int, order: Literal["little", "big"]) -> int:
-        """Read a storage's bytes; where they end."""
+        """Read a storage's bytes and return the offset of their end."""
         n = int.from_bytes(self.source.read(at, 8), order, signed=True)
         if n != storage.size():
             raise CheckpointError(f"load: the storage {key!r} should have {storage.size()} elements, the file has {n}")
@@ -250,7 +250,7 @@ class _Legacy:
         return at + 8 + data.size
 
     def storage(self, pid: Any) -> Any:
-        """What `("storage", class, key, location, size, view)` or `("module", class, file, source)` refers to."""
+        """Return what `("storage", class, key, location, size, view)` or `("module", class, file, source)` refers to."""
         if isinstance(pid, tuple) and len(pid) == 4 and pid[0] == "module":
             return pid[1]
         _, d, key, location, n, view = _storage_id(pid, 6)

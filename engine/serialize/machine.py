@@ -1,7 +1,7 @@
-"""A pickle machine that builds what a policy allows. Python's own would call whatever a file names.
+"""A restricted unpickler that builds only what a policy allows; Python's own calls anything that a file names.
 
-The opcodes are those of pickle protocols 2 to 5 (documented in the standard library's `pickletools`) that containers, numbers, text and
-references to names need. What a name stands for, what may be called, made or given a state is asked of the policy.
+It implements the opcodes of pickle protocols 2 to 5 (see the standard library's `pickletools`) that containers, numbers, strings and
+global references need. The policy resolves globals and decides what may be called, instantiated or given a state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .errors import CheckpointError
 
 
 class Policy(Protocol):
-    """Who answers for what a pickle may do."""
+    """Decides what a pickle may do."""
 
     def resolve(self, module: str, name: str) -> Any: ...
     def call(self, function: Any, args: tuple) -> Any: ...
@@ -26,7 +26,7 @@ class Policy(Protocol):
 
 
 class _Mark:
-    """Where a group of values begins on the stack."""
+    """Marks the start of a group of values on the stack."""
 
 
 _MARK = _Mark()
@@ -35,24 +35,24 @@ _U2, _U4, _U8, _I4, _F8 = (struct.Struct(code) for code in ("<H", "<I", "<Q", "<
 
 
 class Machine:
-    """Runs one pickle after another from `data`, `at` being where the next one begins."""
+    """Unpickles consecutive pickles in `data`; `at` is the offset of the next."""
 
     def __init__(self, data: bytes, policy: Policy, encoding: str = "utf-8"):
         self.data, self.policy, self.encoding, self.at = data, policy, encoding, 0
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.outside = False  # whether the user's map_location is running, whose errors are not the file's
-        # What a few bytes may cost: a tuple of tuples of one tuple takes forever to hash, a list copied again and again fills the memory.
+        self.outside = False  # whether the user's map_location is running: its errors are not the file's
+        # A work budget: a few bytes can encode nested tuples that take forever to hash, or lists copied until memory is full.
         self.left = 10 * len(data) + 1000
 
     def spend(self, n: int) -> None:
-        """Count work that the length of the pickle does not bound."""
+        """Charge work that is not bounded by the length of the pickle."""
         self.left -= n
         if self.left < 0:
             raise CheckpointError("load: the pickle asks for more work than an honest one of its length")
 
     def run(self) -> Any:
-        """The object of the next pickle. CheckpointError for one that is damaged or wants more than the policy allows."""
+        """Return the object of the next pickle. Raises CheckpointError if it is damaged or the policy refuses it."""
         self.stack, self.memo = [], {}
         data, stop = self.data, len(self.data)
         try:
@@ -94,7 +94,7 @@ class Machine:
         return text.decode("utf-8")
 
     def group(self) -> list:
-        """All values above the last mark, which goes with them."""
+        """Pop the last mark and return the values above it."""
         stack = self.stack
         at = len(stack) - 1
         while stack[at] is not _MARK:
@@ -120,7 +120,7 @@ class Machine:
     # -- building -----------------------------------------------------------------------------------------------------------
 
     def key(self, x: Any) -> Any:
-        """A key, after making sure that hashing it is quick and runs nobody's code."""
+        """Return a key, after checking that hashing it is fast and runs no user code."""
         parts, depth = [x], 0
         while parts:
             part = parts.pop()
@@ -153,7 +153,7 @@ class Machine:
         self.stack.append(self.take(n).decode("utf-8", "surrogatepass"))
 
     def old_text(self, n: int) -> None:
-        """A Python 2 string."""
+        """Push a Python 2 string."""
         data = self.take(n)
         self.stack.append(data if self.encoding == "bytes" else data.decode(self.encoding))
 

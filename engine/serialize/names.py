@@ -1,4 +1,4 @@
-"""What a checkpoint names, read without building anything."""
+"""List the globals that a checkpoint refers to, without building anything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .source import opened
 
 
 def get_unsafe_globals_in_checkpoint(f: str | os.PathLike | BinaryIO) -> list[str]:
-    """The names in a zip checkpoint that `load(weights_only=True)` would refuse, `module.name` each. Nothing is loaded."""
+    """Return the `module.name` of each global in a zip checkpoint that `load(weights_only=True)` would refuse. Nothing is loaded."""
     with opened(f, False) as source:
         if source.read(0, min(source.size, 4)) != b"PK\x03\x04":
             raise ValueError("Expected input to be a checkpoint returned by torch.save")
@@ -33,10 +33,10 @@ def get_unsafe_globals_in_checkpoint(f: str | os.PathLike | BinaryIO) -> list[st
 
 
 def _names(text: bytes) -> set[tuple[str, str]]:
-    """Every (module, name) of a pickle."""
+    """Return every (module, name) pair in a pickle."""
     found: set[tuple[str, str]] = set()
     memo: dict[int, Any] = {}
-    said: list[Any] = []  # the texts, in the order they come on the stack: STACK_GLOBAL takes the last two
+    said: list[Any] = []  # strings in the order they are pushed; STACK_GLOBAL takes the last two
     for op, arg, _ in pickletools.genops(io.BytesIO(text)):
         if op.name == "GLOBAL":
             module, _, name = str(arg).partition(" ")

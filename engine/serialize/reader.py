@@ -1,4 +1,4 @@
-"""`PyTorchFileReader`: the records of a checkpoint as bytes and as memory, for programs that read one piece by piece."""
+"""`PyTorchFileReader`: access to the individual records of a checkpoint."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PyTorchFileReader"]
 
 
 class PyTorchFileReader:
-    """The records of a file that `save` wrote, from a path or an open binary file. Nothing in them is executed."""
+    """Read the records of a file written by `save`, given a path or an open binary file. Nothing in them is executed."""
 
     def __init__(self, source: Any):
         try:
@@ -26,27 +26,27 @@ class PyTorchFileReader:
         self._archive = Archive(Source(self._file, str(source) if isinstance(source, str) else "the checkpoint"))
 
     def get_all_records(self) -> list[str]:
-        """The names of the records."""
+        """Return the names of the records."""
         return list(self._archive.records)
 
     def has_record(self, name: str) -> bool:
-        """Whether there is a record of this name."""
+        """Return whether a record exists."""
         return name in self._archive.records
 
     def get_record(self, name: str) -> bytes:
-        """The bytes of a record. RuntimeError if there is none, or if they are damaged."""
+        """Return a record's bytes. Raises RuntimeError if it is missing or damaged."""
         return self._archive.read(name)
 
     def get_record_size(self, name: str) -> int:
-        """How many bytes a record has."""
+        """Return a record's size in bytes."""
         return self._archive._found(name)[1]
 
     def get_record_offset(self, name: str) -> int:
-        """Where in the file the bytes of a record start."""
+        """Return the file offset of a record's bytes."""
         return self._archive._found(name)[0]
 
     def get_storage_from_record(self, name: str, numel: int, dtype: Any) -> Tensor:
-        """The first `numel` elements of a record as a tensor, whose `_typed_storage()` is their memory; bytes for `UntypedStorage`."""
+        """Return a tensor of the first `numel` elements of a record, sharing `_typed_storage()`; uint8 unless `dtype` is a dtype."""
         kind = dtype if isinstance(dtype, dtypes.dtype) else dtypes.uint8
         data = self._archive.array(name)
         if numel * kind.itemsize > data.size:
@@ -54,5 +54,5 @@ class PyTorchFileReader:
         return Tensor._wrap(data[: numel * kind.itemsize].view(kind.numpy))
 
     def serialization_id(self) -> str:
-        """The file's number, made when it was written; empty if it has none."""
+        """Return the ID given to the file when it was written, or an empty string."""
         return self.get_record(".data/serialization_id").decode() if self.has_record(".data/serialization_id") else ""

@@ -1,7 +1,7 @@
-"""The safetensors format: `save_file` and `load_file`, and whole structures in it.
+"""Read and write the safetensors format: flat dicts with `save_file` and `load_file`, and nested structures.
 
-The file is plain data: an 8-byte length, a JSON header, the tensors' bytes. How dicts and lists are nested stands as JSON in the header's
-metadata. Nothing in a file is ever executed, and everything is checked before anything is believed.
+A file is plain data: an 8-byte length, a JSON header and the tensors' bytes. The nesting of dicts and lists is stored as JSON in the
+header's metadata. Nothing in a file is executed, and everything is validated before use.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ _MAX_DIMS = 64
 
 
 def save(obj: Any, f: str | os.PathLike | BinaryIO) -> None:
-    """Write state dicts, tensors, and dicts, lists and tuples of them with numbers, strings, None, dtypes and devices.
+    """Write a tensor, state dict, or nested dicts, lists and tuples of tensors, numbers, strings, None, dtypes and devices.
 
-    Any program that reads safetensors can read the tensors. A tensor that occurs twice is written once, and is one tensor after loading.
-    TypeError, with the place, for anything else: to save a model, save `model.state_dict()`. The file appears whole or not at all.
+    Any safetensors reader can read the tensors. A tensor that occurs twice is written once and loaded as one tensor. Raises TypeError,
+    naming the location, for anything else (to save a model, save `model.state_dict()`). A file at a path is written atomically.
     """
     arrays: dict[str, numpy.ndarray] = {}
     tree = _describe(obj, "", arrays, {}, set())
@@ -55,7 +55,7 @@ def _write(arrays: dict[str, numpy.ndarray], metadata: dict[str, str], f: str | 
     codes = {name: _stored(a) for name, a in arrays.items()}
     header: dict[str, Any] = {"__metadata__": metadata}
     at = 0
-    # widest elements first, as the format's other writers do, so that every tensor is aligned
+    # widest elements first, as other writers do, so that every tensor is aligned
     order = sorted(arrays, key=lambda name: (-codes[name][0].dtype.itemsize, name))
     for name in order:
         array, code = codes[name]
@@ -80,14 +80,14 @@ def _write(arrays: dict[str, numpy.ndarray], metadata: dict[str, str], f: str | 
 
 
 def _stored(array: numpy.ndarray) -> tuple[numpy.ndarray, str]:
-    """The array as the format can hold it, and the format's name of its dtype."""
+    """Return the array in a form that the format supports, and the format's dtype code."""
     if array.dtype == numpy.complex128:
         return numpy.ascontiguousarray(array).reshape(*array.shape, 1).view(numpy.float64), "F64"
     return array, _CODES[dtypes.FROM_NUMPY[array.dtype]]
 
 
 def _describe(x: Any, path: str, arrays: dict, seen: dict, above: set) -> Any:
-    """The structure as JSON; tensors go to `arrays` under their path. `seen`: tensors by memory, `above`: the containers around."""
+    """Convert to JSON, moving tensors to `arrays` by path. `seen` maps memory to names, `above` holds the enclosing containers' ids."""
     if isinstance(x, Tensor):
         return _describe_tensor(x, path, arrays, seen)
     if x is None or isinstance(x, (bool, str)):
@@ -157,7 +157,7 @@ def _describe_key(key: Any, path: str) -> Any:
 
 
 def save_file(tensors: dict[str, Tensor], filename: str | os.PathLike, metadata: dict[str, str] | None = None) -> None:
-    """Write a dict of tensors by name as plain safetensors, as `safetensors.torch.save_file`: no structure, views as copies."""
+    """Write a dict of named tensors, like `safetensors.torch.save_file`. Views are written as copies."""
     if not isinstance(tensors, dict) or not all(isinstance(k, str) and isinstance(v, Tensor) for k, v in tensors.items()):
         raise ValueError(f"save_file: expected a dict of [str, Tensor], got {describe(tensors)}")
     arrays = {name: t._host() for name, t in tensors.items()}
@@ -167,7 +167,7 @@ def save_file(tensors: dict[str, Tensor], filename: str | os.PathLike, metadata:
 
 
 def load_file(filename: str | os.PathLike, device: Any = "cpu") -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, as `safetensors.torch.load_file`."""
+    """Return the tensors of a safetensors file by name, like `safetensors.torch.load_file`."""
     with opened(filename, False) as source:
         reader = _Reader(source, placing(device))
         return {name: reader.tensors[name] for name in reader.header()}
@@ -177,7 +177,7 @@ def load_file(filename: str | os.PathLike, device: Any = "cpu") -> dict[str, Ten
 
 
 def read(source: Source, map_location: Any = None) -> Any:
-    """What `save` wrote; of a safetensors file from elsewhere, a dict of its tensors."""
+    """Read a structure written by `save`, or a dict of tensors from any other safetensors file."""
     return _Reader(source, placing(map_location)).read()
 
 
@@ -207,7 +207,7 @@ class _Reader:
         return result
 
     def header(self) -> dict:
-        """Read and check the header, and all tensors that it describes."""
+        """Read and validate the header, and load the tensors that it describes."""
         if self.size < 8:
             raise self.refuse(f"is not a checkpoint: expected at least 8 bytes, got {self.size}")
         (n,) = struct.unpack("<Q", self.source.read(0, 8))
@@ -238,7 +238,7 @@ class _Reader:
             raise self.refuse(f"has a damaged {what}: {error}") from None
 
     def arrays(self, header: dict, start: int) -> None:
-        """All tensors, after checking that their places cover the file without gap or overlap."""
+        """Load all tensors, after checking that their byte ranges cover the file without gaps or overlaps."""
         places = []
         for name, entry in header.items():
             if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
@@ -268,7 +268,7 @@ class _Reader:
             self.tensors[name] = tensor_of(self.place(Storage(data, d), "cpu").seen_as(d, 0, shape, _strides(shape)), False)
 
     def build(self, x: Any) -> Any:
-        """An object from its JSON; a kind that is not known is refused."""
+        """Build an object from its JSON; unknown kinds are refused."""
         if x is None or isinstance(x, (bool, int, float, str)):
             return x
         if isinstance(x, list):
@@ -380,5 +380,5 @@ def _counts(x: Any) -> bool:
 
 
 def _strides(shape: list) -> tuple:
-    """Those of a contiguous tensor, in elements."""
+    """Return the strides of a contiguous tensor, in elements."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

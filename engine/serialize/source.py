@@ -1,4 +1,4 @@
-"""The bytes of a checkpoint: of a path, a mapped path or a file object, read where they are asked for."""
+"""Random access to the bytes of a checkpoint: a path, a memory-mapped path or a file object."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .errors import CheckpointError
 
 
 class Source:
-    """A file that is being loaded. `array` gives memory that belongs to the caller (mapped: pages that are copied when written)."""
+    """A file being loaded. `array` returns memory owned by the caller (copy-on-write pages if the file is mapped)."""
 
     def __init__(self, file: BinaryIO, name: str, mapped: mmap.mmap | None = None, copied: bool = False):
         self.file, self.name, self.mapped = file, name, mapped
-        self.copied = copied  # whether `file` is a copy, which may be cut
-        self.size = self.end = file.seek(0, os.SEEK_END)  # a checkpoint may end earlier, where the next one begins
+        self.copied = copied  # whether `file` is a private copy, which may be truncated
+        self.size = self.end = file.seek(0, os.SEEK_END)  # `end` moves if another checkpoint follows
 
     def refuse(self, reason: str) -> CheckpointError:
         return CheckpointError(f"load: {self.name} {reason}")
 
     def read(self, at: int, n: int) -> bytes:
-        """`n` bytes from `at` on."""
+        """Return `n` bytes from offset `at`."""
         self.file.seek(at)
         found = self.file.read(n)
         if len(found) != n:
@@ -34,7 +34,7 @@ class Source:
         return found
 
     def array(self, at: int, n: int) -> numpy.ndarray:
-        """The same as writable uint8 elements."""
+        """Return `n` bytes from offset `at` as a writable uint8 array."""
         if at < 0 or n < 0 or at + n > self.size:
             raise self.refuse(f"is cut off: expected {n} bytes at {at}, it has {self.size}")
         if self.mapped is not None and n:
@@ -49,7 +49,7 @@ class Source:
 
 @contextmanager
 def opened(f: Any, mapped: bool) -> Iterator[Source]:
-    """The source for what a user gives as a file: a path, or an object with `read`."""
+    """Open a path, or an object with `read`, as a `Source`."""
     if isinstance(f, (str, os.PathLike)):
         with open(f, "rb") as file:
             pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped and os.fstat(file.fileno()).st_size else None
@@ -64,13 +64,13 @@ def opened(f: Any, mapped: bool) -> Iterator[Source]:
             raise TypeError(f"load: expected a file opened in binary mode, its read() gave a {type(data).__name__}")
         source = Source(io.BytesIO(data), "the file", copied=True)
         yield source
-        if source.end != source.size and hasattr(f, "seekable") and f.seekable():  # to where the next checkpoint begins
+        if source.end != source.size and hasattr(f, "seekable") and f.seekable():  # seek to the next checkpoint
             f.seek(source.end - source.size, os.SEEK_CUR)
 
 
 @contextmanager
 def whole(path: str) -> Iterator[BinaryIO]:
-    """A file that takes its place at `path` when the block has ended without an error."""
+    """Write a file atomically: it replaces `path` only if the block ends without an error."""
     part = f"{path}.{os.getpid()}.part"
     try:
         with open(part, "wb") as file:

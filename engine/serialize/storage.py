@@ -1,4 +1,4 @@
-"""Storages: the memory that the tensors of a checkpoint share, and the device that `map_location` sends it to."""
+"""Storages of a checkpoint: the memory that its tensors share, and its placement by `map_location`."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ _TYPED = {
     "Double": "float64", "Float": "float32", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64", "Int": "int32",
     "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool", "ComplexDouble": "complex128", "ComplexFloat": "complex64",
 }  # fmt: skip
-STORAGES = {f"{name}Storage": dtypes.BY_NAME[d] for name, d in _TYPED.items()}  # PyTorch's classes of storages
-CLASS_OF = {d: name for name, d in STORAGES.items()}  # dtypes that came later have none: they are stored untyped
+STORAGES = {f"{name}Storage": dtypes.BY_NAME[d] for name, d in _TYPED.items()}  # PyTorch's storage classes
+CLASS_OF = {d: name for name, d in STORAGES.items()}  # newer dtypes have no class and are stored untyped
 UNTYPED = "untyped storage"
 
 _MAX_DIMS, _LIMIT = 64, 1 << 62
 
 
 class Storage:
-    """The bytes that tensors of a checkpoint see, on their device."""
+    """The bytes behind a checkpoint's tensors, on their device."""
 
     def __init__(self, data: Any, dtype: dtypes.dtype | None):
-        self.data, self.dtype = data, dtype  # uint8 elements; None: untyped
+        self.data, self.dtype = data, dtype  # data has dtype uint8; a dtype of None means untyped
 
     def nbytes(self) -> int:
         return self.data.size
 
     def size(self) -> int:
-        """How many elements of its type it has."""
+        """Return the number of elements."""
         return self.data.size // (1 if self.dtype is None else self.dtype.itemsize)
 
     def to(self, device: Any) -> Storage:
-        """The storage on another device; itself when it is there."""
+        """Return the storage on `device`, or itself if it is already there."""
         moved = devices.move(self.data, devices.device(device))
         return self if moved is self.data else Storage(moved, self.dtype)
 
     def changed(self, d: dtypes.dtype, change: Callable[[Any], Any]) -> Storage:
-        """The storage with each of its elements changed."""
+        """Return a new storage with `change` applied to the elements."""
         return Storage(change(self.data[: self.data.size // d.itemsize * d.itemsize].view(d.numpy)).view(numpy.uint8), self.dtype)
 
     def seen_as(self, d: dtypes.dtype, offset: int, size: Any, stride: Any) -> Any:
-        """The array that a tensor of this place, shape and strides (all in elements) sees, after checking that all of it is there."""
+        """Return an array of the given offset, shape and strides (in elements) over the storage, after checking its bounds."""
         if not (_counts(size) and _counts(stride) and len(size) == len(stride) <= _MAX_DIMS and _counts((offset,))):
             raise CheckpointError(f"load: a tensor of shape {told(size)}, strides {told(stride)} and offset {told(offset)} cannot be")
         if self.dtype is not None and d is not self.dtype:
@@ -62,13 +62,13 @@ class Storage:
                 f"its storage has {there} of {d.name}"
             )
         if not isinstance(self.data, numpy.ndarray):
-            devices.move(numpy.empty(0, d.numpy), devices.of(self.data))  # a dtype that the device does not know is refused in its words
+            devices.move(numpy.empty(0, d.numpy), devices.of(self.data))  # raises the device's error for unsupported dtypes
             whole = self.data[: there * d.itemsize].view(d.numpy)
             return strided(whole[offset:], tuple(size), tuple(step * d.itemsize for step in stride)) if n else whole[:0].reshape(size)
         if n == 0:
             return devices.namespace(self.data).empty(tuple(size), d.numpy)
         strides = tuple(step * d.itemsize for step in stride)
-        if self.data.ctypes.data % d.itemsize:  # a mapped file of another writer, not aligned
+        if self.data.ctypes.data % d.itemsize:  # unaligned, in a mapped file of another writer
             self.data = self.data.copy()
         return self.data.__class__(tuple(size), d.numpy, self.data, offset * d.itemsize, strides)
 
@@ -78,19 +78,19 @@ def _counts(x: Any) -> bool:
 
 
 def swap(data: numpy.ndarray, d: dtypes.dtype) -> numpy.ndarray:
-    """The bytes of a machine with the other order of bytes in this one's."""
+    """Convert bytes of the other byte order to this machine's."""
     width = d.itemsize // 2 if d.is_complex else d.itemsize
     return numpy.ascontiguousarray(data.reshape(-1, width)[:, ::-1]).reshape(-1)
 
 
 def check(data: numpy.ndarray, d: dtypes.dtype | None) -> None:
-    """Bytes that no element of the type can have are refused: arithmetic on a bool of 2 is undefined."""
+    """Refuse bytes that are invalid for the dtype: arithmetic on a bool that holds 2 is undefined."""
     if d is dtypes.bool_ and data.size and data.max() > 1:
         raise CheckpointError("load: a storage of bool holds bytes other than 0 and 1")
 
 
 def restore(storage: Storage, location: Any) -> Storage:
-    """The storage where the file says it was: "cpu" or "cuda:1". RuntimeError where there is no such device."""
+    """Move a storage to the location in the file, such as "cpu" or "cuda:1". Raises RuntimeError if the device is missing."""
     name = str(location)
     if name.startswith("cuda") and not devices.cuda_available():
         raise RuntimeError(
@@ -103,7 +103,7 @@ def restore(storage: Storage, location: Any) -> Storage:
 
 
 def placing(map_location: Any) -> Callable[[Storage, Any], Storage]:
-    """What `map_location` means: None, a device, a dictionary of locations, or a function `(storage, location) -> storage or None`."""
+    """Return the placement function for `map_location`: None, a device, a dict, or a function `(storage, location) -> storage or None`."""
     if map_location is None:
         return restore
     if isinstance(map_location, Mapping):
@@ -126,7 +126,7 @@ def placing(map_location: Any) -> Callable[[Storage, Any], Storage]:
 
 
 def storage_of(storage: Storage) -> UntypedStorage:
-    """The storage as a program knows it."""
+    """Wrap a storage as the public `TypedStorage` or `UntypedStorage`."""
     if storage.dtype is None:
         out = UntypedStorage._of(storage.data)
     else:
@@ -137,12 +137,12 @@ def storage_of(storage: Storage) -> UntypedStorage:
 
 
 def bytes_of(storage: Any) -> Storage:
-    """The bytes behind a storage that `storage_of` made."""
+    """Return the `Storage` that `storage_of` wrapped."""
     return storage._bytes
 
 
 def without_data(d: dtypes.dtype, size: Any, stride: Any) -> Any:
-    """The array of a tensor on the device "meta": of what the file says only sizes are known."""
+    """Return an array on the "meta" device, which has a shape but no data."""
     if not (_counts(size) and _counts(stride) and len(size) == len(stride) <= _MAX_DIMS):
         raise CheckpointError(f"load: a tensor of shape {told(size)} and strides {told(stride)} cannot be")
     reach = 0 if 0 in size else sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1
@@ -153,7 +153,7 @@ def without_data(d: dtypes.dtype, size: Any, stride: Any) -> Any:
 
 
 def tensor_of(array: Any, requires_grad: bool, kind: type = Tensor) -> Tensor:
-    """A leaf of this memory."""
+    """Return a leaf tensor over `array`."""
     out = object.__new__(kind)
     out.array, out.node = array, None
     return out.requires_grad_() if requires_grad else out

@@ -1,14 +1,14 @@
-"""What `load(weights_only=False)` may name beside tensors and containers: classes of the engine and of the program that is running.
+"""The globals that `load(weights_only=False)` may use: also classes of the engine and of the running program.
 
-PyTorch executes whatever such a file names. Here a file can still not call a function, import a module or reach a class of a library:
+PyTorch executes whatever such a file names. Here, a file still cannot call a function, import a module or use a library's classes:
 
-* classes: the engine's modules, optimisers, schedulers and datasets (also by PyTorch's names), every subclass of them, and what the user's
-  own program has defined: in `__main__`, or in modules of its own that are already imported. None with a `__del__`, which would run code
-  on made-up attributes. Objects are made by `__new__` and get their state by `__setstate__` or as attributes; `__init__` does not run.
-* enums by value; NumPy arrays, scalars and dtypes of numbers and text; paths, dates, namespaces, partials and a few other plain types.
-* functions only as values that an object keeps (`self.act = F.relu`), never called here: the engine's ops, the user's own functions.
+* Classes: the engine's modules, optimisers, schedulers and datasets (also by PyTorch's names), all subclasses of them, and classes that
+  the user's program defines in `__main__` or in its own modules that are already imported. Classes with a `__del__` are refused, since it
+  would run on forged attributes. Objects are made by `__new__` and get their state by `__setstate__` or as attributes, without `__init__`.
+* Enums by value; NumPy arrays, scalars and dtypes of numbers and text; paths, dates, namespaces, partials and a few other plain types.
+* Functions only as values that an object keeps (`self.act = F.relu`) and that are never called here: engine ops and the user's functions.
 
-What remains is that a file decides what the objects contain, so that a model's later calls are no more trustworthy than the file.
+A file still decides the objects' contents, so calls of a loaded model are no more trustworthy than its file.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _PLACES = ("stdlib", "platstdlib", "purelib", "platlib")
 _LIBRARIES = {pathlib.Path(p).resolve() for name in _PLACES if (p := sysconfig.get_path(name))} | {
     pathlib.Path(__file__).resolve().parents[1]
 }
-_INSTALLED = {"site-packages", "dist-packages"}  # also those of the user and of the system below a virtual environment
+_INSTALLED = {"site-packages", "dist-packages"}  # also catches user and system packages outside a virtual environment
 
 
 def _path(kind: type) -> Any:
@@ -56,7 +56,7 @@ def _path(kind: type) -> Any:
 
 
 def _fraction(*parts: Any) -> fractions.Fraction:
-    """As pickles write it, (3, 4) or "3/4"; "1e999999999" would be computed."""
+    """Build a fraction from (3, 4) or "3/4", as pickled; a string like "1e999999999" would be expensive to evaluate."""
     if not all(type(p) is int or isinstance(p, str) and re.fullmatch(r"-?[0-9]+(/[0-9]+)?", p) for p in parts):
         raise TypeError("expected a fraction of two integers")
     return fractions.Fraction(*parts)
@@ -81,7 +81,7 @@ def _number_type(d: Any) -> numpy.dtype:
 def _dtype(code: Any, *_: Any) -> numpy.dtype:
     if not isinstance(code, str) or len(code) > 20:
         raise TypeError("damaged NumPy dtype")
-    return _number_type(numpy.dtype(code, copy=True))  # a copy, because dates and times get their unit by its state
+    return _number_type(numpy.dtype(code, copy=True))  # a copy, because the unit of dates and times is set through its state
 
 
 def _scalar(d: Any, raw: Any) -> Any:
@@ -118,14 +118,14 @@ def _dtype_state(d: numpy.dtype, state: Any) -> None:
 
 
 def _made(cls: Any, base: Any, state: Any) -> Any:
-    """`copyreg._reconstructor`, of objects that inherit from nothing built in."""
+    """`copyreg._reconstructor`, only for objects without a built-in base."""
     if not isinstance(cls, type) or base is not object or state is not None:
         raise TypeError("an object of a built-in base")
     return object.__new__(cls)
 
 
 def _kind(x: Any) -> type:
-    """How pickles write the types of None, `...` and NotImplemented."""
+    """Return the type of None, `...` or NotImplemented, as pickles encode these types."""
     if not any(x is one for one in (None, ..., NotImplemented)):
         raise TypeError(f"the type of {told(x)}")
     return type(x)
@@ -154,8 +154,8 @@ for _module in ("numpy.core", "numpy._core"):
 BUILT |= {function: function for function in _CALLS.values() if isinstance(function, type)}
 _NAMES: dict[str, Any] = {name: function if function in BUILT else Call(name, function) for name, function in _CALLS.items()}
 _NAMES |= {"builtins.Ellipsis": ..., "builtins.NotImplemented": NotImplemented}
-_OPS = _NAMES["torch._C._VariableFunctionsClass"] = Call("torch._C._VariableFunctionsClass", _kind)  # `torch.exp` is an attribute of it
-_METHODS = _NAMES["torch._C.TensorBase"] = Call("torch._C.TensorBase", _kind)  # and `torch.Tensor.exp` of this, or of `torch.Tensor`
+_OPS = _NAMES["torch._C._VariableFunctionsClass"] = Call("torch._C._VariableFunctionsClass", _kind)  # `torch.exp` is its attribute
+_METHODS = _NAMES["torch._C.TensorBase"] = Call("torch._C.TensorBase", _kind)  # and `torch.Tensor.exp` as one of this
 _PLAIN = (argparse.Namespace, types.SimpleNamespace, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo)
 _PLAIN += (decimal.Decimal, fractions.Fraction, pathlib.PurePath)
 
@@ -233,7 +233,7 @@ class Trusted(Allowed):
 
 
 def _is_value(x: Any) -> bool:
-    """Whether it is a class or function that a file may name, to be kept."""
+    """Return whether a file may store this class or function as a value."""
     return isinstance(x, types.FunctionType) or isinstance(x, type) and (_is_rebuilt(x) or x is functools.partial)
 
 
@@ -246,11 +246,11 @@ def _is_rebuilt(cls: type) -> bool:
 
 
 def of_engine(module: str, name: str) -> Any:
-    """A class or an op of the engine, by its own address or by PyTorch's."""
+    """Return a class or op of the engine by its own name or PyTorch's, or None."""
     home, _, rest = module.partition(".")
     if home not in (_HOME, "torch"):
         return None
-    if sys.modules.get(home) is sys.modules[_HOME]:  # in PyTorch's place the engine's classes say that they are from there
+    if sys.modules.get(home) is sys.modules[_HOME]:  # under the alias `torch`, the engine's classes report torch modules
         found = _defined(module, name)
         room = rest.removeprefix("utils.").split(".")[0]
         if found is not None and (room in ("nn", "optim", "vision", "distributions") or room == "data" and _is_data(found)):
@@ -273,14 +273,14 @@ def of_engine(module: str, name: str) -> Any:
     if rest == "nn.init":
         found = _defined(nn.init.__name__, name)
         return found if isinstance(found, types.FunctionType) else None
-    if rest in ("_C._fft", "_C._linalg", "_C._special"):  # there they are `linalg_inv`
+    if rest in ("_C._fft", "_C._linalg", "_C._special"):  # ops there are named `linalg_inv` and so on
         rest = rest.removeprefix("_C._")
         name = name.removeprefix(f"{rest}_")
     return function_of(f"{rest}.{name}" if rest else name)
 
 
 def _result_type(full: str, name: str) -> Call | None:
-    """What several results come in, made of the results as PyTorch's are: `max((values, indices), {})`."""
+    """Return a builder for one of `return_types`, pickled like PyTorch's: `max((values, indices), {})`."""
     kind = vars(return_types).get(name)
     if not (isinstance(kind, type) and issubclass(kind, tuple)):
         return None
@@ -288,17 +288,17 @@ def _result_type(full: str, name: str) -> Call | None:
 
 
 def _is_data(x: Any) -> bool:
-    """Datasets and samplers; a loader has processes and files of its own."""
+    """Return whether `x` is a dataset or sampler class; loaders own processes and files."""
     return isinstance(x, type) and issubclass(x, (data.Dataset, data.Sampler))
 
 
 def _class_in(room: Any, name: str) -> Any:
-    found = vars(room).get("Linear" if name == "NonDynamicallyQuantizableLinear" else name)  # of PyTorch's attention
+    found = vars(room).get("Linear" if name == "NonDynamicallyQuantizableLinear" else name)  # used by PyTorch's attention
     return found if isinstance(found, type) else None
 
 
 def _of_program(module: str, name: str) -> Any:
-    """A class or function that the user's program has defined itself, or a library's subclass of the engine's classes."""
+    """Return a class or function of the user's own program, or a library's subclass of one of the engine's classes."""
     found = _defined(module, name)
     if found is None:
         return None
@@ -312,7 +312,7 @@ def _is_library(file: pathlib.Path) -> bool:
 
 
 def _defined(module: str, name: str) -> Any:
-    """The class or function of this name in a module that is already imported, if that is where it was defined."""
+    """Return the class or function of this name if an already imported module defines it."""
     found: Any = sys.modules.get(module)
     for part in name.split("."):
         found = vars(found).get(part) if isinstance(found, (types.ModuleType, type)) else None

@@ -1,4 +1,4 @@
-"""The pickle that `save` writes: PyTorch's names for tensors, so that PyTorch reads it, and Python's way for all else."""
+"""The pickler behind `save`: tensors are written under PyTorch's names so that PyTorch can read them."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from .storage import CLASS_OF
 
 
 class _Name:
-    """A name that the reader of the file knows, here perhaps nobody."""
+    """A global name in the pickle that need not be importable here."""
 
     def __init__(self, module: str, name: str):
         self.text = f"c{module}\n{name}\n".encode()
 
-    def __call__(self, *args: Any) -> Any:  # the pickler wants what it writes as a function to be one
+    def __call__(self, *args: Any) -> Any:  # the pickler requires functions to be callable
         raise NotImplementedError
 
 
@@ -44,25 +44,25 @@ _DTYPES = {d: _Name("torch", d.name) for d in dtypes.ALL}
 
 
 class _StorageId(tuple):
-    """What stands in the pickle for a storage."""
+    """The persistent ID of a storage."""
 
 
-_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  # Python's own: the one in C insists that every name can be imported
+_Pickler: Any = pickle._Pickler  # type: ignore[attr-defined]  the Python one: the C pickler requires every name to be importable
 
 
 class Writer(_Pickler):
-    """Pickles an object into `self.text` and collects the storages of its tensors."""
+    """Pickles an object into `self.text` and collects its tensors' storages."""
 
     dispatch: dict[type, Any] = dict(_Pickler.dispatch)
 
     def __init__(self, protocol: int, legacy: bool = False):
         self.text, self.legacy = io.BytesIO(), legacy
         super().__init__(self.text, protocol)
-        self.storages: list[tuple[Any, int]] = []  # the array that owns the memory, how many elements; a storage's key is its number
+        self.storages: list[tuple[Any, int]] = []  # (owning array, number of elements); the index is the storage's key
         self._known: dict[int, tuple[dtypes.dtype, _StorageId]] = {}  # by address
 
     def run(self, obj: Any) -> bytes:
-        """The pickle of an object."""
+        """Return the pickle of an object."""
         try:
             self.dump(obj)
         except RecursionError:
@@ -114,7 +114,7 @@ class Writer(_Pickler):
         return _TYPED, (make, _TENSOR_CLASS if kind is Tensor else kind, args, state)
 
     def _storage(self, x: Tensor) -> tuple[_StorageId, int, tuple]:
-        """The storage a tensor sees, where it starts there, and its strides. What no strides of PyTorch's can say is copied."""
+        """Return a tensor's storage, offset and strides. Layouts that PyTorch's strides cannot express are copied."""
         owner, array, d = versions.storage(x.array), x.array, x.dtype
         width = d.itemsize
         start, left = divmod(_address(array) - _address(owner), width)
@@ -123,12 +123,12 @@ class Writer(_Pickler):
             owner, start = devices.namespace(array).ascontiguousarray(array), 0
             array = owner
         strides = tuple(s // width for s in array.strides)
-        if not array.size:  # NumPy's strides of an empty array are all the same; PyTorch counts an empty dimension as one
+        if not array.size:  # NumPy's strides of empty arrays are all equal; PyTorch treats an empty dimension as 1
             strides = tuple(int(numpy.prod([max(n, 1) for n in array.shape[i + 1 :]], dtype=object)) for i in range(array.ndim))
         return self._stored(owner, d), start, strides
 
     def _whole(self, x: UntypedStorage) -> _StorageId:
-        """A storage by itself. A part of one is copied."""
+        """Return the ID of a storage object; part of a storage is copied first."""
         owner = versions.storage(x.array)
         if not _is_dense(owner) or owner.nbytes != x.nbytes() or _address(owner) != _address(x.array):
             owner = devices.namespace(x.array).ascontiguousarray(x.array)
@@ -165,7 +165,7 @@ class Writer(_Pickler):
         self.save_reduce(obj.function, obj.args)
 
     def save_function(self, obj: Any) -> None:
-        """Functions and methods that are PyTorch's too are written by its address of them."""
+        """Write functions and methods that exist in PyTorch under PyTorch's names."""
         method = methods.get(obj.__name__)
         if method is not None and method.function is obj:
             self.save_reduce(_Name("builtins", "getattr"), (_TENSOR_CLASS, obj.__name__), obj=obj)
@@ -179,7 +179,7 @@ class Writer(_Pickler):
             self.save_global(obj)
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
-        """Classes that say they are PyTorch's need not be found where they say."""
+        """Write a class whose module is `torch` by name, without checking that it can be imported from there."""
         if isinstance(obj, type) and obj.__module__.split(".")[0] == "torch":
             self.save_name(_Name(obj.__module__, obj.__qualname__))
         else:
@@ -198,7 +198,7 @@ class Writer(_Pickler):
 
 
 class _Made:
-    """A call whose result the pickle needs once, without an object here that it stands for."""
+    """A call in the pickle that corresponds to no object here."""
 
     def __init__(self, function: _Name, args: tuple):
         self.function, self.args = function, args
@@ -214,7 +214,7 @@ def _sparse(x: Any) -> Any:
 
 
 def flat_bytes(owner: Any) -> numpy.ndarray:
-    """All bytes of a dense array in the order of its memory, on the host."""
+    """Return all bytes of a dense array in memory order, on the host."""
     return numpy.ascontiguousarray(devices.move(owner.ravel(order="K"), devices.CPU)).reshape(-1).view(numpy.uint8)
 
 
@@ -223,7 +223,7 @@ def _address(array: Any) -> int:
 
 
 def _is_dense(array: Any) -> bool:
-    """Whether the elements fill a block of memory that begins with the first, in whatever order of dimensions."""
+    """Return whether the elements fill one block of memory that starts at the first, in any order of dimensions."""
     if array.flags.c_contiguous or array.flags.f_contiguous:
         return True
     step = array.itemsize
