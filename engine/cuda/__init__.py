@@ -1,4 +1,4 @@
-"""`engine.cuda`: what PyTorch programs ask about GPUs. Everything answers, and says "none", where there is no GPU."""
+"""`engine.cuda`: GPU devices, memory, streams and random state, under PyTorch's names; queries also work without a GPU."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ from .streams import Event, Stream, StreamContext, current_stream, default_strea
 
 has_half, has_magma = True, False
 _LATER = frozenset({"amp", "nvtx"})
-globals().update(legacy.cuda)  # FloatTensor and its like
+globals().update(legacy.cuda)  # FloatTensor and so on
 
 
 def __getattr__(name: str) -> Any:
-    if name == "_initialized":  # public code that saves random states for checkpoints reads it
+    if name == "_initialized":  # read by public code that saves random states in checkpoints
         return is_initialized()
     return addresses.attribute(__name__, name, 2)

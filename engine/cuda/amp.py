@@ -1,4 +1,4 @@
-"""`engine.cuda.amp`, the older address of `engine.amp`, which PyTorch warns about: `autocast` and `GradScaler` for the GPU."""
+"""`engine.cuda.amp`: the older, deprecated name of `engine.amp`, with `autocast` and `GradScaler` for the GPU."""
 
 from __future__ import annotations
 
@@ -53,5 +53,5 @@ def custom_bwd(bwd: Callable) -> Callable:
 
 
 def amp_definitely_not_available() -> bool:
-    """Whether there is no GPU."""
+    """Return whether no GPU is available."""
     return not devices.cuda_available()

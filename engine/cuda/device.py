@@ -1,4 +1,4 @@
-"""Which GPUs there are, which is the current one, and what they can do."""
+"""Query GPUs and select the current one."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from ..core.devices import cuda_available as is_available
 
 
 def runtime() -> Any:
-    """What CuPy tells of a GPU and does with it. RuntimeError, saying what to install, where there is none."""
+    """Return the module of CuPy runtime functions. Raises RuntimeError, saying what to install, if there is no GPU."""
     devices.cuda()
     return importlib.import_module("engine.backends.gpu_runtime")
 
 
 def device_count() -> int:
-    """How many GPUs can be used."""
+    """Return the number of usable GPUs."""
     return devices.cuda().device_count() if is_available() else 0
 
 
 def index_of(device: Any = None) -> int:
-    """The number of a GPU named as None (the current one), a number, a string or a device. ValueError for the CPU."""
+    """Return the index of a GPU given as None (the current one), an integer, a string or a device. Raises ValueError for the CPU."""
     backend = devices.cuda()
     if device is None:
         return backend.current_device()
@@ -33,18 +33,18 @@ def index_of(device: Any = None) -> int:
 
 
 def current_device() -> int:
-    """The number of the GPU that new CUDA tensors go to. RuntimeError without one."""
+    """Return the index of the GPU for new CUDA tensors. Raises RuntimeError without a GPU."""
     return index_of()
 
 
 def set_device(device: Any) -> None:
-    """Put new CUDA tensors on this GPU. A negative number changes nothing. RuntimeError without a GPU."""
+    """Set the GPU for new CUDA tensors; a negative index is a no-op. Raises RuntimeError without a GPU."""
     if not (isinstance(device, int) and device < 0):
         runtime().use(index_of(device))
 
 
 class device:
-    """Inside `with cuda.device(1):` new CUDA tensors go to that GPU. None or a negative number changes nothing."""
+    """Set the GPU for new CUDA tensors inside a `with` block; None or a negative index is a no-op."""
 
     def __init__(self, device: Any) -> None:
         self.idx = -1 if device is None else device if isinstance(device, int) and device < 0 else index_of(device)
@@ -60,7 +60,7 @@ class device:
 
 
 class device_of(device):
-    """Inside, new CUDA tensors go to the GPU of a tensor; for one on the CPU nothing changes."""
+    """Set the GPU for new CUDA tensors to that of a tensor; a no-op for a CPU tensor."""
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.device if obj.is_cuda else None)
@@ -68,7 +68,7 @@ class device_of(device):
 
 @dataclass(frozen=True)
 class Properties:
-    """What is known of a GPU, as `torch.cuda.get_device_properties` tells it. Sizes are in bytes."""
+    """Properties of a GPU, as returned by `get_device_properties`. Sizes are in bytes."""
 
     name: str
     major: int
@@ -83,55 +83,55 @@ class Properties:
 
 
 def get_device_properties(device: Any = None) -> Properties:
-    """Name, memory, compute capability and number of multiprocessors of a GPU. RuntimeError without one."""
+    """Return a GPU's name, memory, compute capability and number of multiprocessors. Raises RuntimeError without a GPU."""
     return Properties(**runtime().properties(index_of(device)))
 
 
 def get_device_name(device: Any = None) -> str:
-    """The GPU's name, such as "NVIDIA H200"."""
+    """Return a GPU's name, such as "NVIDIA H200"."""
     return devices.cuda().device_name(index_of(device))
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """The compute capability, such as (9, 0). RuntimeError without a GPU."""
+    """Return a GPU's compute capability, such as (9, 0). Raises RuntimeError without a GPU."""
     found = get_device_properties(device)
     return found.major, found.minor
 
 
 def get_arch_list() -> list[str]:
-    """The architectures that kernels were built for before: none, CuPy builds them for the GPU that there is."""
+    """Return the architectures with prebuilt kernels: none, since CuPy compiles for the GPU at hand."""
     return []
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
-    """Whether one GPU can read another's memory. RuntimeError without one."""
+    """Return whether one GPU can read another's memory. Raises RuntimeError without a GPU."""
     return runtime().can_access_peer(index_of(device), index_of(peer_device))
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether bfloat16 tensors can be put on a GPU: no, CuPy has no such element type."""
+    """Return False: CuPy has no bfloat16 dtype."""
     return False
 
 
 def is_tf32_supported() -> bool:
-    """Whether float32 products can be made of TF32 ones: they are always of full precision here."""
+    """Return False: float32 products always have full precision."""
     return False
 
 
 def is_initialized() -> bool:
-    """Whether a GPU has been used."""
+    """Return whether a GPU has been used."""
     return devices.gpu is not None
 
 
 def init() -> None:
-    """Load CuPy now. RuntimeError, saying what is missing, without a GPU."""
+    """Load CuPy. Raises RuntimeError, saying what is missing, without a GPU."""
     devices.cuda()
 
 
 def ipc_collect() -> None:
-    """Free what other processes have given back: nothing is shared between processes on a GPU."""
+    """Do nothing: GPU memory is never shared between processes."""
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until the GPU has done all that was asked of it. RuntimeError without one."""
+    """Wait until all work launched on the GPU is complete. Raises RuntimeError without a GPU."""
     devices.cuda().synchronize(index_of(device))

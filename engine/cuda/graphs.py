@@ -1,4 +1,4 @@
-"""CUDA graphs: a program's own recordings of a GPU's work are refused; as PyTorch without CUDA, the names are there to be named."""
+"""CUDA graphs: not supported; the names exist so that programs can import them, and using them raises RuntimeError."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ def _refuse(name: str) -> NoReturn:
 
 
 class CUDAGraph:
-    """RuntimeError when one is made."""
+    """Raises RuntimeError."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         _refuse("CUDAGraph")
 
 
 class graph:
-    """RuntimeError when one is made: it would record the block."""
+    """Raises RuntimeError: a block cannot be recorded."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         _refuse("graph")
 
 
 def make_graphed_callables(*args: Any, **kwargs: Any) -> NoReturn:
-    """RuntimeError: see `CUDAGraph`."""
+    """Raise RuntimeError; see `CUDAGraph`."""
     _refuse("make_graphed_callables")

@@ -1,4 +1,4 @@
-"""`engine.cuda.nvtx`: names for stretches of time in NVIDIA's profilers, through CuPy. Without a GPU nothing is marked."""
+"""`engine.cuda.nvtx`: markers and ranges for NVIDIA's profilers, through CuPy. No-ops without a GPU."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _depth = 0
 
 
 def mark(msg: str) -> None:
-    """Mark this moment."""
+    """Mark the current moment."""
     if devices.cuda_available():
         runtime().mark(msg)
 
 
 def range_push(msg: str) -> int:
-    """Begin a stretch inside those that are open; how many were."""
+    """Start a nested range and return its depth, starting at 0."""
     global _depth
     if devices.cuda_available():
         runtime().range_push(msg)
@@ -27,7 +27,7 @@ def range_push(msg: str) -> int:
 
 
 def range_pop() -> int:
-    """End the stretch that was begun last; how many are open then."""
+    """End the innermost range and return the number of ranges still open."""
     global _depth
     if devices.cuda_available():
         runtime().range_pop()
@@ -37,7 +37,7 @@ def range_pop() -> int:
 
 @contextmanager
 def range(msg: str, *args: object, **kwargs: object) -> Iterator[None]:
-    """A stretch as long as the `with` block; `msg` is formatted with the further arguments."""
+    """Mark a `with` block as a range; `msg` is formatted with the further arguments."""
     range_push(msg.format(*args, **kwargs))
     try:
         yield

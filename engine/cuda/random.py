@@ -1,4 +1,4 @@
-"""Random numbers for GPUs. They are drawn by the default generator, on the host, so a seed gives the same numbers everywhere."""
+"""Random state for GPUs. The default host generator draws all random numbers, so a seed gives the same values on every device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .device import device_count
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the numbers of the current GPU: those of the default generator. Does nothing without a GPU, as in PyTorch."""
+    """Seed the default generator. A no-op without a GPU, as in PyTorch."""
     seed = int(seed)
     if cuda_available():
         random.manual_seed(seed)
@@ -22,7 +22,7 @@ manual_seed_all = manual_seed
 
 
 def seed() -> None:
-    """Seed from the operating system's randomness. Does nothing without a GPU."""
+    """Seed the default generator from the operating system's randomness. A no-op without a GPU."""
     if cuda_available():
         random.seed()
 
@@ -31,26 +31,26 @@ seed_all = seed
 
 
 def initial_seed() -> int:
-    """The seed that the stream was started with."""
+    """Return the seed of the default generator."""
     return random.initial_seed()
 
 
 def get_rng_state(device: Any = "cuda") -> Tensor:
-    """The state of the one generator, a uint8 tensor on the CPU."""
+    """Return the state of the default generator as a uint8 tensor on the CPU."""
     return random.get_rng_state()
 
 
 def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
-    """Put the one generator into a state that `get_rng_state` gave."""
+    """Set the state of the default generator, as returned by `get_rng_state`."""
     random.set_rng_state(new_state)
 
 
 def get_rng_state_all() -> list[Tensor]:
-    """A state for each GPU; they are the same one."""
+    """Return one state per GPU, all of them the default generator's."""
     return [random.get_rng_state() for _ in range(device_count())]
 
 
 def set_rng_state_all(new_states: Iterable[Tensor]) -> None:
-    """Put the one generator into the last of these states."""
+    """Set the default generator to the last of these states."""
     for state in new_states:
         random.set_rng_state(state)

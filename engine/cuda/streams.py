@@ -1,4 +1,4 @@
-"""Streams of work on a GPU, and events in them: CuPy's, under PyTorch's names. RuntimeError where there is no GPU."""
+"""CUDA streams and events, through CuPy, under PyTorch's names. Raise RuntimeError without a GPU."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .device import index_of, runtime
 
 
 class Event:
-    """A point in a stream: `record` it, wait for it, and ask how long it was from one to the next."""
+    """A point in a stream that can be recorded, waited for and timed."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, external: bool = False) -> None:
         if interprocess or external:
@@ -25,30 +25,30 @@ class Event:
         return self._event
 
     def record(self, stream: Stream | None = None) -> None:
-        """Put the point behind the work that was given so far, to `stream` or the current one."""
+        """Record the event after the work submitted so far to `stream`, or to the current stream."""
         self._made().record(None if stream is None else stream.cupy)
 
     def query(self) -> bool:
-        """Whether the work before it is done."""
+        """Return whether the work before the event is complete."""
         return bool(self._made().done)
 
     def synchronize(self) -> None:
-        """Wait until the work before it is done."""
+        """Wait until the work before the event is complete."""
         self._made().synchronize()
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Let a stream wait for it."""
+        """Make a stream, by default the current one, wait for the event."""
         (current_stream() if stream is None else stream).wait_event(self)
 
     def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to another; both were recorded with `enable_timing=True`, else RuntimeError."""
+        """Return the milliseconds between two events. Raises RuntimeError unless both have `enable_timing=True`."""
         if not (self.enable_timing and end_event.enable_timing):
             raise RuntimeError("Both events must be created with argument 'enable_timing=True'.")
         return runtime().milliseconds(self._made(), end_event._made())
 
 
 class Stream:
-    """A line of work on a GPU that runs beside others. Work is put into it inside `with stream(s):`."""
+    """A queue of GPU work that runs concurrently with others. `with stream(s):` submits work to it."""
 
     def __init__(self, device: Any = None, priority: int = 0, *, _cupy: Any = None) -> None:
         self.cupy = runtime().stream(index_of(device), priority) if _cupy is None else _cupy
@@ -57,29 +57,29 @@ class Stream:
 
     @property
     def cuda_stream(self) -> int:
-        """The address of CUDA's own stream."""
+        """The address of the CUDA stream."""
         return int(self.cupy.ptr)
 
     def synchronize(self) -> None:
-        """Wait until its work is done."""
+        """Wait until the stream's work is complete."""
         self.cupy.synchronize()
 
     def query(self) -> bool:
-        """Whether its work is done."""
+        """Return whether the stream's work is complete."""
         return bool(self.cupy.done)
 
     def record_event(self, event: Event | None = None) -> Event:
-        """Put an event behind its work; the event."""
+        """Record an event after the stream's work, and return it."""
         event = Event() if event is None else event
         event.record(self)
         return event
 
     def wait_event(self, event: Event) -> None:
-        """What is given to it from now on waits for the event."""
+        """Make later work on the stream wait for an event."""
         self.cupy.wait_event(event._made())
 
     def wait_stream(self, stream: Stream) -> None:
-        """What is given to it from now on waits for the other stream's work so far."""
+        """Make later work on the stream wait for the other stream's current work."""
         self.wait_event(stream.record_event())
 
     def __eq__(self, other: object) -> bool:
@@ -93,23 +93,23 @@ class Stream:
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The stream that this thread's work is put into."""
+    """Return the stream to which this thread submits work."""
     return Stream(device, _cupy=runtime().current_stream())
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The stream that work is put into unless another is chosen."""
+    """Return the default stream."""
     return Stream(device, _cupy=runtime().default_stream())
 
 
 def set_stream(stream: Stream | None) -> None:
-    """Put this thread's work into the stream from now on; None changes nothing."""
+    """Set the stream to which this thread submits work; None is a no-op."""
     if stream is not None:
         stream.cupy.use()
 
 
 class StreamContext:
-    """A block in which work is put into a stream; None changes nothing."""
+    """A context manager that submits work to a stream; None is a no-op."""
 
     def __init__(self, stream: Stream | None):
         self.stream = stream
@@ -124,5 +124,5 @@ class StreamContext:
 
 
 def stream(stream: Stream | None) -> StreamContext:
-    """Inside, work is put into the stream; None changes nothing."""
+    """Submit work to `stream` inside a `with` block; None is a no-op."""
     return StreamContext(stream)

@@ -1,4 +1,4 @@
-"""Processes that share tensors, under the names of `torch.multiprocessing`: Python's own `multiprocessing`, and more."""
+"""`torch.multiprocessing`: Python's `multiprocessing`, extended to share tensors between processes."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ _strategy = "file_descriptor"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The names that `set_sharing_strategy` takes."""
+    """Return the names that `set_sharing_strategy` accepts."""
     return {"file_descriptor", "file_system"}
 
 
 def get_sharing_strategy() -> str:
-    """What was set last."""
+    """Return the name passed to `set_sharing_strategy` last."""
     return _strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Taken for compatibility: tensors always go by descriptor, which leaves no file behind whatever happens; the results are the same."""
+    """Accepted for compatibility: tensors are always shared by file descriptor, which leaves no files behind, even after a crash."""
     global _strategy
     if new_strategy not in get_all_sharing_strategies():
         raise AssertionError(f"set_sharing_strategy: expected one of {sorted(get_all_sharing_strategies())}, got {new_strategy!r}")

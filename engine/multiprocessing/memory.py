@@ -1,4 +1,4 @@
-"""Memory that several processes see: segments without a name, known by a file descriptor that is passed on."""
+"""Shared memory: anonymous segments, passed between processes by file descriptor."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ALIGN = 64  # bytes: a cache line
 
 
 class Segment(mmap.mmap):
-    """A piece of shared memory. It lives as long as some array lies in it, in any process; there is no name that could be left behind."""
+    """A shared memory segment, alive while an array in any process uses it. It has no name, so nothing is left behind."""
 
     fd: int
-    address: int  # of its first byte, in this process
+    address: int  # of the first byte, in this process
 
     @classmethod
     def of(cls, fd: int, size: int) -> Segment:
-        """The segment behind a descriptor, which is the segment's from now on."""
+        """Map the segment behind a file descriptor, taking ownership of it."""
         try:
             segment = cls(fd, size)
         except BaseException:
@@ -35,7 +35,7 @@ class Segment(mmap.mmap):
 
     @classmethod
     def new(cls, size: int) -> Segment:
-        """A fresh segment of `size` bytes, all zero. OSError when the system has no memory or no descriptor left."""
+        """Create a zeroed segment of `size` bytes. Raises OSError if memory or file descriptors are exhausted."""
         size = max(size, 1)
         fd = _anonymous_file()
         try:
@@ -51,21 +51,21 @@ class Segment(mmap.mmap):
             os.close(fd)
 
     def array(self, shape: tuple, dtype: Any, offset: int = 0, strides: tuple | None = None) -> numpy.ndarray:
-        """An array that lies in the segment, `offset` bytes from its start."""
+        """Return an array in the segment, `offset` bytes from its start."""
         return numpy.ndarray(shape, dtype, buffer=self, offset=offset, strides=strides)  # type: ignore[arg-type]  mmap is a buffer
 
 
 def _anonymous_file() -> int:
     if hasattr(os, "memfd_create"):
         return os.memfd_create("engine", os.MFD_CLOEXEC)
-    folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # macOS has neither: a file that is deleted at once
+    folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # macOS has neither: use a temporary file
     fd, path = tempfile.mkstemp(prefix="engine-", dir=folder)
     os.unlink(path)
     return fd
 
 
 def segment_of(array: Any) -> Segment | None:
-    """The segment that an array lies in; None for ordinary memory."""
+    """Return the segment that holds an array, or None for ordinary memory."""
     while isinstance(array, numpy.ndarray):
         array = array.base
     if isinstance(array, memoryview):
@@ -74,15 +74,15 @@ def segment_of(array: Any) -> Segment | None:
 
 
 def is_shared(tensor: Tensor) -> bool:
-    """Whether other processes can see the tensor's memory: it is in a shared segment, or on a GPU."""
+    """Return whether other processes can access the tensor's memory: a shared segment, or a GPU."""
     return tensor.is_cuda or segment_of(tensor.array) is not None
 
 
 def share_(tensor: Tensor) -> Tensor:
-    """Move the tensor's memory, and with it its base and all views of that, into a shared segment, in place; the tensor is returned.
+    """Move the storage of a tensor, its base and all its views to a shared segment in place, and return the tensor.
 
-    What shares the memory without being known as a view, such as the array that `numpy()` gave before, stays with the old memory.
-    A tensor on a GPU is left as it is.
+    Arrays that share the storage without being views of the tensor, such as earlier results of `numpy()`, keep the old memory.
+    GPU tensors are unchanged.
     """
     if is_shared(tensor):
         return tensor
@@ -90,7 +90,7 @@ def share_(tensor: Tensor) -> Tensor:
         raise RuntimeError("share_memory_: only available on CPU, and a meta tensor has no memory")
     base = tensor if tensor._base is None else tensor._base
     array = base.array
-    like = numpy.empty_like(array, subok=False)  # strides in the same order, without gaps
+    like = numpy.empty_like(array, subok=False)  # same stride order, without gaps
     shared = Segment.new(array.nbytes).array(array.shape, FROM_NUMPY[array.dtype].numpy, 0, like.strides)
     shared[...] = array
     base.array = shared
@@ -102,7 +102,7 @@ def share_(tensor: Tensor) -> Tensor:
 
 
 def _along(base: Tensor, view: Tensor) -> Any:
-    """The array of a view, found anew from its base's."""
+    """Recompute a view's array from its base's."""
     from ..core import devices
 
     array = base.array

@@ -1,4 +1,4 @@
-"""How a tensor goes to another process: as a file descriptor of shared memory, never as numbers."""
+"""Send tensors to other processes as file descriptors of shared memory, without copying."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NON_LEAF = (
 
 
 def reduce_tensor(tensor: Tensor) -> tuple:
-    """What a queue or pipe writes for a tensor; from now on both processes see the same memory, as with PyTorch.
+    """Pickle a tensor for a queue or pipe; afterwards both processes share its memory, as in PyTorch.
 
-    The sending process must live until the tensor is received. A tensor on a GPU goes as a copy on the host.
-    RuntimeError for one that was computed and requires grad: graphs do not cross process boundaries.
+    The sending process must live until the tensor is received. A GPU tensor is sent as a copy on the host.
+    Raises RuntimeError for a non-leaf tensor that requires grad: graphs do not cross process boundaries.
     """
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(NON_LEAF)
-    kind = None if type(tensor) is Tensor else type(tensor)  # Tensor is not found under the name that it prints
+    kind = None if type(tensor) is Tensor else type(tensor)  # Tensor's printed name cannot be imported
     wants = tensor.requires_grad
     if tensor.is_cuda:
         return _from_host, (kind, tensor._like(tensor._host()), str(tensor.device), wants)
@@ -64,14 +64,14 @@ def _built(kind: type | None, array: Any, wants: bool) -> Tensor:
 
 
 def init_reductions() -> None:
-    """Teach Python's own queues and pipes how tensors go."""
+    """Register the tensor classes with the pickler of Python's queues and pipes."""
     if os.name == "posix":
         for kind in (Tensor, Parameter, Buffer):
             ForkingPickler.register(kind, reduce_tensor)
 
 
 class Portable:
-    """A function and its arguments on their way to a process that is being started; what was defined in a notebook travels whole."""
+    """A function and its arguments for a starting process; functions defined in a notebook are pickled by value."""
 
     def __init__(self, content: Any) -> None:
         self.content = content
@@ -85,7 +85,7 @@ def _unpacked(packed: bytes) -> Portable:
 
 
 def portable(content: Any) -> bytes:
-    """A pickle: what `__main__` defines by value, and tensors by descriptor while a process starts."""
+    """Pickle objects defined in `__main__` by value, and tensors by file descriptor while a process starts."""
     import cloudpickle
 
     kinds: dict[str, Any] = {}

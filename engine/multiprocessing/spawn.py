@@ -1,4 +1,4 @@
-"""`spawn`: the same function in several processes, and what went wrong in one of them."""
+"""`spawn`: run a function in several processes, and report their errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .reductions import Portable
 
 
 class ProcessException(Exception):
-    """A process that `spawn` had started did not end well."""
+    """Base class of errors in a process started by `spawn`."""
 
     def __init__(self, msg: str, error_index: int, pid: int) -> None:
         super().__init__(msg)
@@ -29,14 +29,14 @@ class ProcessException(Exception):
 
 
 class ProcessRaisedException(ProcessException):
-    """The function raised in process `error_index`; the message has that process's own traceback."""
+    """The function raised in process `error_index`; the message contains that process's traceback."""
 
     def __init__(self, msg: str, error_index: int, error_pid: int) -> None:
         super().__init__(msg, error_index, error_pid)
 
 
 class ProcessExitedException(ProcessException):
-    """Process `error_index` ended with an exit code other than 0, or was killed by a signal."""
+    """Process `error_index` exited with a non-zero code or was killed by a signal."""
 
     def __init__(self, msg: str, error_index: int, error_pid: int, exit_code: int, signal_name: str | None = None) -> None:
         super().__init__(msg, error_index, error_pid)
@@ -47,12 +47,12 @@ class ProcessExitedException(ProcessException):
 
 
 def _run(work: Portable, index: int, error_file: str) -> None:
-    """What a process does: the function, and if it raises, the traceback into a file that the parent reads."""
+    """Run the function in a child process; if it raises, write the traceback to a file for the parent."""
     fn, args = work.content
     try:
         fn(index, *args)
     except KeyboardInterrupt:
-        pass  # the parent has it too, and says so
+        pass  # the parent gets it, too, and reports it
     except Exception:
         with open(error_file, "wb") as file:
             pickle.dump(traceback.format_exc(), file)
@@ -60,21 +60,21 @@ def _run(work: Portable, index: int, error_file: str) -> None:
 
 
 class ProcessContext:
-    """The processes that `spawn(..., join=False)` has started: wait for them with `join`."""
+    """The processes started by `spawn(..., join=False)`; `join` waits for them."""
 
     def __init__(self, processes: list, error_files: list[str]) -> None:
         self.processes, self.error_files = processes, error_files
         self.sentinels = {process.sentinel: i for i, process in enumerate(processes)}
 
     def pids(self) -> list[int | None]:
-        """The processes' ids."""
+        """Return the process IDs."""
         return [process.pid for process in self.processes]
 
     def join(self, timeout: float | None = None, grace_period: float | None = None) -> bool:
-        """Wait until a process has ended: True when all have ended well, False when some still run.
+        """Wait for the next process to end. Return True once all have ended successfully, False while some are running.
 
-        When one has failed, the others are terminated, and killed `grace_period` seconds later (30 unless given) if they have not gone;
-        then ProcessRaisedException or ProcessExitedException says which and why.
+        If one fails, the others are terminated, and killed if they still run after `grace_period` seconds (default 30). Raises
+        ProcessRaisedException or ProcessExitedException, which name the process and the cause.
         """
         if not self.sentinels:
             return True
@@ -111,7 +111,7 @@ class ProcessContext:
         process = self.processes[i]
         if os.path.getsize(self.error_files[i]):
             with open(self.error_files[i], "rb") as file:
-                text = pickle.load(file)  # written by our own child, in a file that only this user can write
+                text = pickle.load(file)  # written by our own child to a file that only this user can write
             return ProcessRaisedException(
                 f"\n\n-- Process {i} terminated with the following error:\n{text}", error_index=i, error_pid=process.pid
             )
@@ -138,7 +138,7 @@ SpawnContext = ProcessContext
 def start_processes(
     fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
 ) -> ProcessContext | None:
-    """`spawn` with another start method: "fork", "forkserver" or "spawn"."""
+    """Like `spawn`, with a choice of start method: "fork", "forkserver" or "spawn"."""
     context: Any = multiprocessing.get_context(start_method)
     work = Portable((fn, args))
     processes, files = [], []
@@ -171,9 +171,9 @@ def start_processes(
 def spawn(
     fn: Callable, args: tuple = (), nprocs: int = 1, join: bool = True, daemon: bool = False, start_method: str = "spawn"
 ) -> ProcessContext | None:
-    """Run `fn(i, *args)` in `nprocs` processes, i from 0. None after all have ended; with `join=False`, a `ProcessContext` at once.
+    """Run `fn(i, *args)` in `nprocs` processes, i from 0, and wait for them; `join=False` returns a `ProcessContext` at once.
 
-    When one process fails, the others are ended, and ProcessRaisedException has its traceback (ProcessExitedException: it was killed, or
-    left by `sys.exit`). Tensors among `args` are shared with the processes. Functions defined in a notebook work too.
+    If one fails, the others are terminated, and ProcessRaisedException with its traceback is raised (ProcessExitedException if it was
+    killed or called `sys.exit`). Tensors in `args` are shared with the processes. Functions defined in a notebook are supported.
     """
     return start_processes(fn, args, nprocs, join, daemon, start_method)

@@ -1,4 +1,4 @@
-"""`engine.profiler`: where the time and the memory of a program go, in PyTorch's words."""
+"""`engine.profiler`: measure the time and memory use of ops, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ __all__ = [
 
 
 def kineto_available() -> bool:
-    """Whether `profile` works: it does, by the engine's own means."""
+    """Return True: `profile` is always available, though it is not built on Kineto."""
     return True

@@ -1,4 +1,4 @@
-"""`engine.autograd.profiler`: PyTorch's older profiler, without steps and schedules."""
+"""`engine.autograd.profiler`: PyTorch's older profiler, without steps or schedules."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = [
 
 
 def kineto_available() -> bool:
-    """Whether `profile` works: it does, by the engine's own means."""
+    """Return True: `profile` is always available, though it is not built on Kineto."""
     return True
 
 
 class profile:
-    """Times of ops and backward steps of a `with` block; nothing with `enabled=False`. See `engine.profiler.profile` for the arguments.
+    """Time the ops and backward steps in a `with` block; a no-op if `enabled=False`. See `engine.profiler.profile` for the arguments.
 
-    `use_cuda` and `use_device="cuda"` time a GPU's work besides; `use_kineto` and `use_cpu` change nothing. RuntimeError for another device
-    and for `experimental_config`, and for questions before the block has ended.
+    `use_cuda` and `use_device="cuda"` also time GPU work; `use_kineto` and `use_cpu` are ignored. Raises RuntimeError for another device,
+    for `experimental_config`, and if results are read before the block has ended.
     """
 
     def __init__(
@@ -80,36 +80,36 @@ class profile:
 
     @property
     def function_events(self) -> EventList:
-        """Every call. RuntimeError before the block has ended."""
+        """All recorded calls. Raises RuntimeError before the block has ended."""
         if self._running or self._profile._events is None:
             raise RuntimeError("Profiler didn't finish running")
         return self._profile.events()
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds, each of them counted once."""
+        """Total CPU time in microseconds, without counting nested calls twice."""
         return self.function_events.self_cpu_time_total
 
     def table(self, sort_by: str | None = None, row_limit: int = 100, **options: Any) -> str:
-        """`EventList.table` of every call."""
+        """Return `EventList.table` of all calls."""
         return self.function_events.table(sort_by, row_limit, **options)
 
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:  # fmt: skip
-        """`EventList.key_averages` of every call."""
+        """Return `EventList.key_averages` of all calls."""
         return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def total_average(self) -> Any:
-        """Everything in one average."""
+        """Return one average over all calls."""
         return self.function_events.total_average()
 
     def export_chrome_trace(self, path: str) -> None:
-        """Write the trace for chrome://tracing and Perfetto."""
+        """Write a trace for chrome://tracing or Perfetto."""
         self.function_events.export_chrome_trace(path)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write the lines that called, with the time they took; it takes `with_stack=True`."""
+        """Write the call stacks with their times. Requires `with_stack=True`."""
         self.function_events.export_stacks(path, metric)
 
     def __str__(self) -> str:
@@ -121,7 +121,7 @@ class profile:
 
 
 class _Emitting:
-    """Marks in a vendor's profiler around every op, which the engine's ops do not make."""
+    """Base class of unsupported contexts that would emit a marker for every op to a vendor's profiler."""
 
     name = ""
 
@@ -131,12 +131,12 @@ class _Emitting:
 
 
 class emit_nvtx(_Emitting):
-    """Refused: NVIDIA's profiler does not see the engine's single ops."""
+    """Raises RuntimeError: ops emit no NVTX ranges."""
 
     name = "emit_nvtx"
 
 
 class emit_itt(_Emitting):
-    """Refused: Intel's profiler does not see the engine's ops."""
+    """Raises RuntimeError: ops emit no ITT ranges."""
 
     name = "emit_itt"

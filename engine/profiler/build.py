@@ -1,4 +1,4 @@
-"""From what was watched to a list of events: parents, times from the profiler's begin on, a GPU's times."""
+"""Convert the entries of a `Watch` to an `EventList`, with parents, relative times and GPU times."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .watch import Entry, Watch
 
 
 def events(watch: Watch, began: int, thread: int, device: str | None, memory: bool, flops: bool) -> EventList:
-    """What `watch` has noted, in the order in which it began; moments in microseconds since `began`, nanoseconds of the clock.
+    """Return the events of `watch` in order of their start, timed in microseconds since `began` (a clock reading in nanoseconds).
 
-    Waits for a GPU when its work was timed.
+    Synchronizes with the GPU if its work was timed.
     """
     made: dict[int, FunctionEvent] = {}
     kept = {id(entry) for entry in watch.entries}
     for entry in watch.entries:
         event = FunctionEvent(
             len(made) + 1,
-            "ProfilerStep*" if entry.name.startswith("ProfilerStep#") else entry.name,  # steps are put together
+            "ProfilerStep*" if entry.name.startswith("ProfilerStep#") else entry.name,  # one key for all steps
             Interval((entry.start - began) / 1e3, (max(entry.end, entry.start) - began) / 1e3),
             thread,
             trace_name=entry.name,
@@ -28,7 +28,7 @@ def events(watch: Watch, began: int, thread: int, device: str | None, memory: bo
         made[id(entry)] = event
     for entry in watch.entries:
         around = entry.parent
-        while around is not None and id(around) not in kept:  # a scope that is not told
+        while around is not None and id(around) not in kept:  # skip scopes that are not recorded
             around = around.parent
         if around is not None:
             made[id(entry)].cpu_parent = made[id(around)]

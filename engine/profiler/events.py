@@ -1,4 +1,4 @@
-"""What a profiler found, in PyTorch's shape: one event for each call, averages over calls of one name, and lists of both."""
+"""Profiler results in PyTorch's form: events for single calls, averages by name, and lists of them."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ __all__ = ["DeviceType", "EventList", "FunctionEvent", "FunctionEventAvg", "Inte
 
 
 class DeviceType(Enum):
-    """Where the work was given out; times of a GPU belong to the ops that gave it."""
+    """The device that launched the work; GPU times belong to the launching ops."""
 
     CPU = 0
     CUDA = 1
 
 
 class Interval:
-    """From `start` to `end`, in microseconds since the profiler began."""
+    """The time from `start` to `end`, in microseconds since the profiler started."""
 
     def __init__(self, start: float, end: float) -> None:
         self.start, self.end = start, end
 
     def elapsed_us(self) -> float:
-        """How long it is."""
+        """Return the duration in microseconds."""
         return self.end - self.start
 
     def __repr__(self) -> str:
@@ -33,7 +33,7 @@ class Interval:
 
 
 class _Timed:
-    """What one event and an average have in common: times in microseconds, per call and as text; `cuda_` is another name for `device_`."""
+    """Times common to events and averages, in microseconds, per call and as text. `cuda_` is an alias for `device_`."""
 
     count: int
     cpu_time_total: float
@@ -45,12 +45,12 @@ class _Timed:
 
     @property
     def cpu_time(self) -> float:
-        """Of one call."""
+        """CPU time per call."""
         return self.cpu_time_total / self.count if self.count else 0.0
 
     @property
     def device_time(self) -> float:
-        """Of one call, on the GPU."""
+        """GPU time per call."""
         return self.device_time_total / self.count if self.count else 0.0
 
     def __getattr__(self, name: str) -> Any:
@@ -62,7 +62,7 @@ class _Timed:
 
 
 class FunctionEvent(_Timed):
-    """One call: an op, a backward step, a scope of the user's."""
+    """One call of an op, a backward step or a user-defined scope."""
 
     def __init__(self, number: int, name: str, time_range: Interval, thread: int, **more: Any) -> None:
         self.id, self.name, self.time_range, self.thread, self.fwd_thread = number, name, time_range, thread, thread
@@ -83,32 +83,32 @@ class FunctionEvent(_Timed):
 
     @property
     def key(self) -> str:
-        """What calls are put together by."""
+        """The key by which calls are grouped."""
         return self.name
 
     @property
     def cpu_time_total(self) -> float:  # type: ignore[override]
-        """With what was called in it."""
+        """CPU time, including nested calls."""
         return self.time_range.elapsed_us()
 
     @property
     def self_cpu_time_total(self) -> float:  # type: ignore[override]
-        """Without what was called in it."""
+        """CPU time, excluding nested calls."""
         return max(0.0, self.cpu_time_total - sum(child.cpu_time_total for child in self.cpu_children))
 
     @property
     def device_time_total(self) -> float:  # type: ignore[override]
-        """On the GPU, with what was called in it."""
+        """GPU time, including nested calls."""
         return self.self_device_time_total + sum(child.device_time_total for child in self.cpu_children)
 
     @property
     def cpu_memory_usage(self) -> int:
-        """Bytes taken less bytes given back, with what was called in it."""
+        """Bytes allocated minus bytes freed, including nested calls."""
         return self.self_cpu_memory_usage + sum(child.cpu_memory_usage for child in self.cpu_children)
 
     @property
     def device_memory_usage(self) -> int:
-        """The same on the GPU."""
+        """Bytes allocated minus bytes freed on the GPU, including nested calls."""
         return self.self_device_memory_usage + sum(child.device_memory_usage for child in self.cpu_children)
 
     def __repr__(self) -> str:
@@ -124,7 +124,7 @@ _SUMS += ("self_cpu_memory_usage", "self_device_memory_usage", "count", "flops")
 
 
 class FunctionEventAvg(_Timed):
-    """All calls of one name, summed."""
+    """The sum of all calls with one key."""
 
     def __init__(self) -> None:
         self.key: str | None = None
@@ -137,7 +137,7 @@ class FunctionEventAvg(_Timed):
             setattr(self, name, 0)
 
     def add(self, other: Any) -> FunctionEventAvg:
-        """Add a call, or an average over further calls of the same name."""
+        """Add a call or another average with the same key."""
         if self.key is None:
             self.key, self.scope, self.use_device, self.is_user_annotation = (
                 other.key,
@@ -163,21 +163,21 @@ class FunctionEventAvg(_Timed):
 
 
 class EventList(list):
-    """Calls in the order in which they began, or averages."""
+    """A list of calls in order of their start, or of averages."""
 
     def __init__(
         self, events: Iterable = (), use_device: str | None = None, profile_memory: bool = False, with_flops: bool = False
     ) -> None:
         super().__init__(events)
         self._use_device, self._profile_memory, self._with_flops = use_device, profile_memory, with_flops
-        self.export: Callable[[str], None] | None = None  # writes the trace that these events are of
+        self.export: Callable[[str], None] | None = None  # writes the trace of these events
 
     def __str__(self) -> str:
         return self.table()
 
     @property
     def self_cpu_time_total(self) -> float:
-        """Microseconds, each of them counted once."""
+        """Total CPU time in microseconds, without counting nested calls twice."""
         return sum(event.self_cpu_time_total for event in self)
 
     def table(
@@ -191,11 +191,11 @@ class EventList(list):
         top_level_events_only: bool = False,
         time_unit: str | None = None,
     ) -> str:
-        """The events as PyTorch's table; `row_limit` -1 shows all.
+        """Format the events as PyTorch's table; a `row_limit` of -1 shows all rows.
 
-        `sort_by`: "cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total", "self_cuda_time_total",
-        "cpu_memory_usage", "cuda_memory_usage", "self_cpu_memory_usage", "self_cuda_memory_usage" or "count", the largest first.
-        AttributeError for another. `time_unit`: "s", "ms" or "us" for all times.
+        `sort_by` sorts in descending order by "cpu_time", "cuda_time", "cpu_time_total", "cuda_time_total", "self_cpu_time_total",
+        "self_cuda_time_total", "cpu_memory_usage", "cuda_memory_usage", "self_cpu_memory_usage", "self_cuda_memory_usage" or "count";
+        anything else raises AttributeError. `time_unit` ("s", "ms" or "us") sets one unit for all times.
         """
         events = list(self)
         if sort_by is not None:
@@ -208,9 +208,9 @@ class EventList(list):
     def key_averages(
         self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:  # fmt: skip
-        """Calls of one name put together; and of the same input shapes, or called from the same `group_by_stack_n` lines.
+        """Average the calls by name, and optionally by input shapes or by the innermost `group_by_stack_n` stack frames.
 
-        Ops have no overloads here: `group_by_overload_name` changes nothing.
+        `group_by_overload_name` has no effect, since ops have no overloads.
         """
         found: dict[tuple, FunctionEventAvg] = {}
         for event in self:
@@ -223,7 +223,7 @@ class EventList(list):
         return EventList(found.values(), self._use_device, self._profile_memory, self._with_flops)
 
     def total_average(self) -> FunctionEventAvg:
-        """Everything in one average, with the key "Total"."""
+        """Return one average over all calls, with the key "Total"."""
         total = FunctionEventAvg()
         for event in self:
             for name in _SUMS:
@@ -233,11 +233,11 @@ class EventList(list):
 
     @property
     def supported_export_stacks_metrics(self) -> list[str]:
-        """What `export_stacks` can write."""
+        """The metrics that `export_stacks` can write."""
         return ["self_cpu_time_total", "self_cuda_time_total", "self_xpu_time_total", "self_privateuse1_time_total"]
 
     def export_stacks(self, path: str, metric: str) -> None:
-        """Write a line for each place: its stack from the outermost line on, ";" between them, and microseconds; flame graphs read it."""
+        """Write one line per event for flame graphs: its stack, outermost frame first and separated by ";", and microseconds."""
         if metric not in self.supported_export_stacks_metrics:
             raise ValueError(f"metric should be one of: {self.supported_export_stacks_metrics}")
         blanks = str.maketrans(" ;\t\n", "____")
@@ -248,7 +248,7 @@ class EventList(list):
                     file.write(";".join(line.translate(blanks) for line in reversed(event.stack)) + f" {int(value)}\n")
 
     def export_chrome_trace(self, path: str) -> None:
-        """Write the trace for chrome://tracing and Perfetto. RuntimeError for averages, which have no moments."""
+        """Write a trace for chrome://tracing or Perfetto. Raises RuntimeError for averages, which have no timestamps."""
         if self.export is None:
             raise RuntimeError("export_chrome_trace: averages have no trace; take that of the profiler, or its events()")
         self.export(path)

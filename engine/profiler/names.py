@@ -1,4 +1,4 @@
-"""What PyTorch calls the work that an op does: the names of its kernels, and how many floating-point operations they take."""
+"""PyTorch's kernel names for the engine's ops, and their floating-point operation counts."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _OTHERWISE = {
     "to_dtype": "_to_copy",
     "vector_norm": "linalg_vector_norm",
 }
-# composites that are one kernel in PyTorch: what they are made of here is not told
+# composites that are one kernel in PyTorch: their parts are not recorded
 KERNELS = frozenset({"mm", "bmm", "mv", "dot", "vdot", "addmm", "addmv", "addbmm", "baddbmm"})
-# and those that are Python in PyTorch: only what they are made of is told
+# composites that are Python functions in PyTorch: only their parts are recorded
 PYTHON = frozenset(
     {"multi_head_attention_forward", "normalize", "gumbel_softmax", "interpolate", "local_response_norm", "gaussian_nll_loss"}
 )
 
 
 def of(op: Any, output: Any) -> str:
-    """The name of an op's event: "aten::tanh", "aten::linalg_qr"."""
+    """Return the name of an op's event, such as "aten::tanh" or "aten::linalg_qr"."""
     name = op.name
     if name == "getitem":
         return "aten::slice" if output._view is not None else "aten::index"
@@ -35,24 +35,24 @@ def of(op: Any, output: Any) -> str:
 
 
 def of_function(name: str) -> str:
-    """The name of a composite's event."""
+    """Return the name of a composite's event."""
     return f"aten::{_OTHERWISE.get(name, name)}"
 
 
 def inside(op: Any, inputs: tuple) -> str | None:
-    """The kernel that PyTorch's function calls to do the work, where programs look for it: a `matmul` is a dot, mv, mm or bmm."""
+    """Return the kernel that PyTorch's op calls, by which users look it up, or None: a `matmul` is a dot, mv, mm or bmm."""
     if op.name == "matmul":
         a, b = (x.ndim for x in inputs)
         if b > 2:
             return "aten::bmm"
-        return {(1, 1): "aten::dot", (2, 1): "aten::mv"}.get((a, b), "aten::mm")  # of a batch and a matrix: the batch's rows in one
+        return {(1, 1): "aten::dot", (2, 1): "aten::mv"}.get((a, b), "aten::mm")  # batch times matrix: the batch is folded into the rows
     if op.name == "linear":
         return "aten::mm" if inputs[2] is None else "aten::addmm"
     return "aten::convolution" if op.name.startswith("conv") and op.home == "nn.functional" else None
 
 
 def flops(op: Any, inputs: tuple, attrs: dict, output: Any) -> int:
-    """Floating-point operations of products, convolutions, sums and products of elements: a multiplication and an addition are two."""
+    """Return the floating-point operations of products, convolutions and elementwise add and mul; a multiply-add counts as two."""
     name = op.name
     if name in ("add", "mul"):
         return math.prod(output.shape)
@@ -60,7 +60,7 @@ def flops(op: Any, inputs: tuple, attrs: dict, output: Any) -> int:
 
 
 def products(op: Any, inputs: tuple, attrs: dict, output: Any) -> int:
-    """The same of matrix products and convolutions alone."""
+    """Return the floating-point operations of matrix products and convolutions; other ops count as 0."""
     name = op.name
     if name == "matmul":
         return 2 * math.prod(output.shape) * inputs[0].shape[-1]

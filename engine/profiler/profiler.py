@@ -1,4 +1,4 @@
-"""`profile`: where the time and the memory of a program go, over all of it or in cycles of its steps."""
+"""`profile`: measure the time and memory of a whole program or of selected steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class ProfilerActivity(Enum):
-    """What is timed: the program on the CPU, and the work that it gives to a GPU."""
+    """Kinds of work to time: `CPU` for the program itself, `CUDA` for the GPU work that it launches."""
 
     CPU = 0
     XPU = 1
@@ -39,7 +39,7 @@ class ProfilerActivity(Enum):
 
 
 class ProfilerAction(Enum):
-    """What a profiler does in one step."""
+    """The profiler's action in one step."""
 
     NONE = 0
     WARMUP = 1
@@ -51,12 +51,12 @@ _NONE, _WARMUP, _RECORD, _SAVE = ProfilerAction
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What can be timed here."""
+    """Return the activities available on this machine."""
     return {ProfilerActivity.CPU} | ({ProfilerActivity.CUDA} if devices.cuda_available() else set())
 
 
 class record_function(ContextDecorator):
-    """A name for a block, or for a function's calls: `with record_function("loss"):`. Profilers and recordings show it."""
+    """Label a block, or calls of a decorated function, in profiles and recordings: `with record_function("loss"):`."""
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
@@ -70,17 +70,17 @@ class record_function(ContextDecorator):
 
     def __exit__(self, *exc: object) -> None:
         watcher = self._told.pop()
-        if watcher is not None and watcher is observe.current:  # one that came or went meanwhile knows nothing of it
+        if watcher is not None and watcher is observe.current:  # the observer may have changed inside the block
             watcher.leave()
 
 
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """What to do in which step: cycles of `wait` idle steps, `warmup` that are not kept and `active` that are recorded.
+    """Return a function from step to action: cycles of `wait` idle, `warmup` discarded and `active` recorded steps.
 
-    After `skip_first` steps; `repeat` cycles, 0: without end. `skip_first_wait` other than 0: the first cycle does not wait.
-    AssertionError for numbers below 0, and for no active step.
+    The cycles start after `skip_first` steps and repeat `repeat` times (0: forever). A non-zero `skip_first_wait` skips the first wait.
+    Raises AssertionError if an argument is negative or `active` is 0.
     """
     if not (wait >= 0 and warmup >= 0 and active > 0 and repeat >= 0 and skip_first >= 0):
         raise AssertionError(
@@ -114,10 +114,10 @@ def schedule(
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False, use_python_export: bool = False
 ) -> Callable[[Any], None]:
-    """For `on_trace_ready`: each cycle's trace as a file in a folder that TensorBoard's profiler plug-in shows.
+    """Return an `on_trace_ready` handler that writes each cycle's trace to a folder for TensorBoard's profiler plug-in.
 
-    `worker_name` is the host's and process's by default. There is one way to write a trace: `use_python_export` changes nothing.
-    RuntimeError when the folder cannot be made.
+    `worker_name` defaults to the host name and process ID. `use_python_export` has no effect. The handler raises RuntimeError if the
+    folder cannot be created.
     """
 
     def handle(prof: Any) -> None:
@@ -133,17 +133,17 @@ def tensorboard_trace_handler(
 
 
 class profile:
-    """Times of ops, backward steps, scopes and steps of the thread that it is started in: `with profile() as prof: ...`.
+    """Profile the ops, backward steps, scopes and steps of the current thread: `with profile() as prof: ...`.
 
-    * `activities`: of ProfilerActivity; by default all that there are. CUDA: times in the GPU's own work besides.
-    * `schedule`, with `step()` called after each of the program's steps: which of them are recorded; see `schedule()`.
+    * `activities`: members of ProfilerActivity, by default all available ones. CUDA adds GPU times.
+    * `schedule`: selects the steps to record, with `step()` called after each training step; see `schedule()`.
     * `on_trace_ready(prof)`: called at the end of each recorded cycle.
-    * `record_shapes`, `profile_memory` (bytes taken and given back), `with_stack` (the lines that called), `with_flops` (of products,
-      convolutions, sums and products of elements), `with_modules` (calls of modules, "nn.Module: Linear_0").
-    * `acc_events`: keep the events of earlier cycles. `custom_trace_id_callback`: gives the trace's name for itself.
+    * `record_shapes`, `profile_memory` (bytes allocated and freed), `with_stack` (call stacks), `with_flops` (of products, convolutions
+      and elementwise add and mul), `with_modules` (module calls, as "nn.Module: Linear_0").
+    * `acc_events`: keep the events of earlier cycles. `custom_trace_id_callback`: returns the trace ID.
 
-    Whoever watches when it starts, such as a recording of the workbench, goes on watching. `experimental_config` and
-    `execution_trace_observer` are refused with a RuntimeError; `post_processing_timeout_s` is accepted, nothing is waited for.
+    An observer that is already active, such as a recording of the workbench, still receives all events. `experimental_config` and
+    `execution_trace_observer` raise RuntimeError; `post_processing_timeout_s` is ignored.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class profile:
         self._step: record_function | None = None
         self._trace_id = ""
 
-    # -- its course --------------------------------------------------------------------------------------------------------------
+    # -- life cycle --------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> profile:
         self.start()
@@ -201,17 +201,17 @@ class profile:
         self.stop()
 
     def start(self) -> None:
-        """Begin, as the schedule says for step 0."""
+        """Start profiling, with the action for step 0."""
         self._turn(None, self.current_action)
         self._begin_step()
 
     def stop(self) -> None:
-        """End; what is being recorded is kept, and `on_trace_ready` called."""
+        """Stop profiling, keep what is being recorded and call `on_trace_ready`."""
         self._end_step()
         self._turn(self.current_action, None)
 
     def step(self) -> None:
-        """A step of the program has ended, and the next one begins."""
+        """Mark the end of a step and the start of the next."""
         self._end_step()
         before = self.current_action
         self.step_num += 1
@@ -220,15 +220,15 @@ class profile:
         self._begin_step()
 
     def set_custom_trace_id_callback(self, callback: Callable[[], str] | None) -> None:
-        """Choose what gives the trace's name for itself."""
+        """Set the callback that returns the trace ID."""
         self.custom_trace_id_callback = callback
 
     def get_trace_id(self) -> str:
-        """The name that the current trace has for itself."""
+        """Return the ID of the current trace."""
         return self._trace_id
 
     def _turn(self, before: ProfilerAction | None, now: ProfilerAction | None) -> None:
-        """From one step's action to the next one's; None: not started yet, or ended."""
+        """Change from one step's action to the next one's; None means not started yet, or stopped."""
         if before is _RECORD and now in (_NONE, _WARMUP):
             warnings.warn("Incorrect schedule: RECORD followed by NONE or WARMUP", stacklevel=3)
         recording = before in (_RECORD, _SAVE)
@@ -238,14 +238,14 @@ class profile:
                 try:
                     self.on_trace_ready(self)
                 except BaseException:
-                    self.current_action = _NONE  # nothing is recorded any more: leaving the block must not say otherwise
+                    self.current_action = _NONE  # recording has ended, and leaving the block must not end it again
                     raise
             recording = False
         if now in (_RECORD, _SAVE) and not recording:
             self._begin()
 
     def _begin(self) -> None:
-        if self._watch is not None:  # started again: from here on
+        if self._watch is not None:  # restarted
             self._watch.stop()
         self._trace_id = self.custom_trace_id_callback() if self.custom_trace_id_callback else f"{time.time_ns():032X}"
         cuda = self.use_device is not None
@@ -276,10 +276,10 @@ class profile:
         if self.record_steps and self._watch is not None:
             self._watch.closes(f"ProfilerStep#{self.step_num}")
 
-    # -- what it found -------------------------------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------------------------------
 
     def events(self) -> EventList:
-        """Every call, in the order in which they began. AssertionError before something was recorded to its end."""
+        """Return all calls in order of their start. Raises AssertionError until a recording is complete."""
         if self._events is None:
             raise AssertionError(
                 "the profiler has recorded nothing yet: it has to be started and stopped, or a cycle of its schedule to end"
@@ -289,25 +289,25 @@ class profile:
     def key_averages(
         self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
     ) -> EventList:
-        """Calls of one name put together; and of the same input shapes, or called from the same lines. See `EventList.key_averages`."""
+        """Average the calls by name, and optionally by input shapes or stack. See `EventList.key_averages`."""
         return self.events().key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
     def export_chrome_trace(self, path: str) -> None:
-        """Write the trace for chrome://tracing and Perfetto; compressed when the name ends with ".gz"."""
+        """Write a trace for chrome://tracing or Perfetto, compressed if the name ends with ".gz"."""
         names = ("profile_memory", "record_shapes", "with_stack", "with_modules", "with_flops")
         settings = {name: int(getattr(self, name)) for name in names} | {"trace_id": self._trace_id}
         trace.write(path, trace.trace(self.events(), self._began_us, settings, self._metadata))
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:
-        """Write the lines that called, with the time they took, for flame graphs; it takes `with_stack=True`."""
+        """Write the call stacks with their times, for flame graphs. Requires `with_stack=True`."""
         self.events().export_stacks(path, metric)
 
     def add_metadata(self, key: str, value: str) -> None:
-        """Words for the trace's file."""
+        """Add a string to the trace's metadata."""
         self._metadata[key] = value
 
     def add_metadata_json(self, key: str, value: str) -> None:
-        """The same, as JSON. ValueError for what is none."""
+        """Add a JSON value to the trace's metadata. Raises ValueError if `value` is not valid JSON."""
         self._metadata[key] = json.loads(value)
 
     preset_metadata_json = add_metadata_json

@@ -1,4 +1,4 @@
-"""PyTorch's table of events."""
+"""Format profiler events as PyTorch's text table."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
 
 
 def time_text(us: float, unit: str | None = None) -> str:
-    """ "2.500ms"; in the unit, or in the largest that fits."""
+    """Format microseconds, as in "2.500ms", in the given unit or the largest that fits."""
     unit = unit or ("s" if us >= 1e6 else "ms" if us >= 1e3 else "us")
     return f"{us / _UNITS[unit]:.3f}{unit}"
 
 
 def memory_text(nbytes: int) -> str:
-    """ "1.33 KB", "-400 B"."""
+    """Format bytes, as in "1.33 KB" or "-400 B"."""
     for unit, size in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
         if abs(nbytes) >= size:
             return f"{nbytes / size:.2f} {unit}"
@@ -26,7 +26,7 @@ def memory_text(nbytes: int) -> str:
 
 
 def share_text(part: float, whole: float) -> str:
-    """ "12.50%"."""
+    """Format a fraction as a percentage, as in "12.50%"."""
     return f"{part * 100 / whole:.2f}%" if whole else "NaN"
 
 
@@ -51,7 +51,7 @@ def table(
     memory: bool,
     flops: bool,
 ) -> str:
-    """The events as text; `widths`: the most that names, shapes and source lines may take. Empty for no events."""
+    """Format the events; `widths` limits the name, shape and source columns. Returns an empty string if there are no events."""
     if not events:
         return ""
     if unit is not None and unit not in _UNITS:

@@ -1,4 +1,4 @@
-"""A profile as a file: JSON in the format of chrome://tracing, which Perfetto and TensorBoard's plug-in read too."""
+"""Export profiles as JSON for chrome://tracing, Perfetto and TensorBoard's plug-in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CATEGORIES = {7: "user_annotation", 8: "python_function"}
 
 
 def trace(events: list, began_us: float, settings: dict[str, Any], metadata: dict[str, Any]) -> dict[str, Any]:
-    """The trace's content; moments in microseconds. Arrows lead from an op to its backward step."""
+    """Build the trace, with times in microseconds and arrows from each op to its backward step."""
     pid = os.getpid()
     threads = sorted({event.thread for event in events})
     told: list[dict] = [
@@ -60,7 +60,7 @@ def trace(events: list, began_us: float, settings: dict[str, Any], metadata: dic
 
 
 def write(path: str, content: dict[str, Any]) -> None:
-    """The file; compressed when its name ends with ".gz"."""
+    """Write the trace as JSON, compressed if the name ends with ".gz"."""
     text = json.dumps({**content, "traceName": str(path)})
     if str(path).endswith(".gz"):
         with gzip.open(path, "wt", encoding="utf-8") as file:
@@ -70,5 +70,5 @@ def write(path: str, content: dict[str, Any]) -> None:
 
 
 def worker() -> str:
-    """The name that a process's traces have unless they are given another."""
+    """Return the default worker name of this process."""
     return f"{socket.gethostname()}_{os.getpid()}"

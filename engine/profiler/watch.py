@@ -1,4 +1,4 @@
-"""What a profiler sees: an observer that notes when each op, scope, module and backward step of one thread began and ended."""
+"""The profiler's observer: record the start and end of each op, scope, module and backward step in one thread."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..core.tensor import Tensor
 from ..optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from . import names
 
-FUNCTION, BACKWARD, USER, MODULE = 0, 1, 7, 8  # PyTorch's numbers of scopes; a module's own is the engine's
+FUNCTION, BACKWARD, USER, MODULE = 0, 1, 7, 8  # PyTorch's scope numbers; MODULE is the engine's own
 _HERE = str(Path(__file__).resolve().parent.parent)
 
 
 class Entry:
-    """One stretch of time; nanoseconds of `time.perf_counter_ns`."""
+    """One timed interval, in nanoseconds of `time.perf_counter_ns`."""
 
     __slots__ = ("name", "start", "end", "parent", "scope", "shapes", "dtypes", "flops", "memory", "stack", "sequence", "marks",
                  "hidden", "entered", "origin")  # fmt: skip
@@ -32,17 +32,17 @@ class Entry:
         self.shapes: list = []
         self.dtypes: list[str] = []
         self.flops = 0
-        self.memory = [0, 0]  # bytes taken in it less bytes given back, on the CPU and on a GPU; without those of entries inside
+        self.memory = [0, 0]  # net bytes allocated on the CPU and the GPU, excluding nested entries
         self.stack: list[str] = []
-        self.sequence = -1  # the tape's time of the node that was made, or whose step it is
-        self.marks: list[tuple] = []  # from where to where it was at work on a GPU, by itself
-        self.hidden = False  # what is inside is not told
-        self.entered = False  # the engine tells of its end
-        self.origin: Entry | None = None  # of a product's backward step: the product
+        self.sequence = -1  # the tape time of the node that was created, or that is being evaluated
+        self.marks: list[tuple] = []  # (start, end) marks of its own GPU work
+        self.hidden = False  # nested entries are not recorded
+        self.entered = False  # `leave` will end it
+        self.origin: Entry | None = None  # for a product's backward step, the product
 
 
 class Watch(observe.Observer):
-    """Notes entries, from `start()` to `stop()`, and passes everything on to whoever was watching before."""
+    """Record entries between `start()` and `stop()`, and forward all events to the observer that was active before."""
 
     def __init__(
         self,
@@ -57,21 +57,21 @@ class Watch(observe.Observer):
         self._cuda, self._shapes, self._memory, self._stack, self._flops, self._modules = cuda, shapes, memory, stack, flops, modules
         self._open: list[Entry] = []
         self._begun, self._mark = 0, None
-        self._blocks: dict[int, Any] = {}  # id of an array that owns memory -> what tells of its end
-        self._products: dict[int, Entry] = {}  # the tape's time of a node -> its product, for the backward step
-        self._counts: dict[Any, dict[int, int]] = {}  # a class of modules -> id -> number
+        self._blocks: dict[int, Any] = {}  # id of an array that owns memory -> its finalizer
+        self._products: dict[int, Entry] = {}  # tape time of a node -> its product, for the backward step
+        self._counts: dict[Any, dict[int, int]] = {}  # module class -> id -> number
         self._inner: observe.Observer | None = None
         self._thread = 0
 
     def start(self) -> None:
-        """Watch this thread from now on."""
+        """Start observing the current thread."""
         self._thread, self._inner = threading.get_ident(), observe.current
         self._observing = observe.observing(self)
         self._observing.__enter__()
         self._hooks = [register_optimizer_step_pre_hook(self._step_begins), register_optimizer_step_post_hook(self._step_ends)]
 
     def stop(self) -> None:
-        """Put who was watching before back; what is open ends here."""
+        """Restore the previous observer and close all open entries."""
         self._observing.__exit__(None, None, None)
         for hook in self._hooks:
             hook.remove()
@@ -85,14 +85,14 @@ class Watch(observe.Observer):
     # -- entries ---------------------------------------------------------------------------------------------------------------
 
     def opens(self, name: str, scope: int) -> Entry:
-        """An entry begins, inside the one that is open."""
+        """Open an entry, nested in the current one."""
         entry = Entry(name, perf_counter_ns(), self._open[-1] if self._open else None, scope)
         self._open.append(entry)
         self.entries.append(entry)
         return entry
 
     def closes(self, name: str) -> None:
-        """The entry of this name ends, and what is still open in it."""
+        """Close the entry of this name and all entries nested in it."""
         if any(entry.name == name for entry in self._open):
             while self._close().name != name:
                 pass
@@ -105,7 +105,7 @@ class Watch(observe.Observer):
     def _own(self) -> bool:
         return threading.get_ident() == self._thread
 
-    # -- what the engine tells ----------------------------------------------------------------------------------------------------
+    # -- observer events ----------------------------------------------------------------------------------------------------------
 
     def begins(self) -> None:
         if self._inner is not None:
@@ -131,7 +131,7 @@ class Watch(observe.Observer):
 
     def _ran(self, name: str, op: Any, inputs: tuple, attrs: dict, results: Any, out: Any, ended: int) -> None:
         around = self._open[-1] if self._open else None
-        if around is not None and (around.hidden or around.name == name):  # a kernel's own parts, or its one part of the same name
+        if around is not None and (around.hidden or around.name == name):  # part of a kernel, or its only part, with the same name
             if not around.shapes:
                 self._describe(around, inputs)
             if self._flops and not around.flops:
@@ -197,10 +197,10 @@ class Watch(observe.Observer):
             entry.entered = True
 
     def leave(self) -> None:
-        if self._own() and self._open and self._open[-1].entered:  # else it began before this profiler did
+        if self._own() and self._open and self._open[-1].entered:  # otherwise it began before this profiler
             entry = self._close()
             around = self._open[-1] if self._open else None
-            if entry.hidden and around is not None and around.hidden:  # a kernel in a kernel
+            if entry.hidden and around is not None and around.hidden:  # a kernel nested in a kernel
                 around.flops, around.memory = around.flops or entry.flops, [a + b for a, b in zip(around.memory, entry.memory, strict=True)]
                 around.shapes, around.dtypes = around.shapes or entry.shapes, around.dtypes or entry.dtypes
         if self._inner is not None:
@@ -233,7 +233,7 @@ class Watch(observe.Observer):
             if node.op is not None:
                 inner.origin = self._products.get(node.time)
                 if inner.origin is not None:
-                    inner.flops = inner.origin.flops * sum(g is not None for g in input_grads[:2])  # one product for each operand
+                    inner.flops = inner.origin.flops * sum(g is not None for g in input_grads[:2])  # one product per operand
                 self._took(input_grads, inner)
         if self._inner is not None:
             self._inner.backward(node, grad, input_grads)
@@ -253,7 +253,7 @@ class Watch(observe.Observer):
     # -- memory ------------------------------------------------------------------------------------------------------------------
 
     def _took(self, results: Any, entry: Entry) -> None:
-        """Count the memory of new arrays, once each, and find out when it is given back."""
+        """Count the memory of each new array once, and record when it is freed."""
         if not self._memory:
             return
         for x in results if isinstance(results, (tuple, list)) else (results,):
@@ -277,7 +277,7 @@ class Watch(observe.Observer):
 
 
 def _frames(frame: Any) -> list[str]:
-    """The user's lines that are running, the innermost first: "train.py(12): step"."""
+    """Return the user's stack frames, innermost first, as in "train.py(12): step"."""
     found = []
     while frame is not None:
         code = frame.f_code

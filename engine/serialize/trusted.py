@@ -154,8 +154,8 @@ for _module in ("numpy.core", "numpy._core"):
 BUILT |= {function: function for function in _CALLS.values() if isinstance(function, type)}
 _NAMES: dict[str, Any] = {name: function if function in BUILT else Call(name, function) for name, function in _CALLS.items()}
 _NAMES |= {"builtins.Ellipsis": ..., "builtins.NotImplemented": NotImplemented}
-_OPS = _NAMES["torch._C._VariableFunctionsClass"] = Call("torch._C._VariableFunctionsClass", _kind)  # `torch.exp` is its attribute
-_METHODS = _NAMES["torch._C.TensorBase"] = Call("torch._C.TensorBase", _kind)  # and `torch.Tensor.exp` as one of this
+_OPS = _NAMES["torch._C._VariableFunctionsClass"] = Call("torch._C._VariableFunctionsClass", _kind)  # `torch.exp` is an attribute of it
+_METHODS = _NAMES["torch._C.TensorBase"] = Call("torch._C.TensorBase", _kind)  # `torch.Tensor.exp` of it or `torch.Tensor`
 _PLAIN = (argparse.Namespace, types.SimpleNamespace, datetime.date, datetime.time, datetime.timedelta, datetime.tzinfo)
 _PLAIN += (decimal.Decimal, fractions.Fraction, pathlib.PurePath)
 

@@ -1,4 +1,4 @@
-"""`engine.sparse`: tensors that keep only some of their elements, in coordinate form or by rows, under PyTorch's names."""
+"""`engine.sparse`: sparse tensors in coordinate (COO) and compressed row (CSR) layout, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["SparseTensor", "addmm", "log_softmax", "mm", "sampled_addmm", "softm
 
 
 def _parts(values: Any, dtype: Any, device: Any, *indices: Any) -> tuple[Tensor, ...]:
-    """Values in their dtype, and indices as int64 beside them; a tensor of values keeps its place in the graph."""
+    """Return the values as a tensor of `dtype` and the indices as int64 on its device; values stay in the autograd graph."""
     if isinstance(values, Tensor):
         values = values.to(dtype=dtype, device=device).clone() if dtype or device else values.clone()
     else:
@@ -31,7 +31,7 @@ def _parts(values: Any, dtype: Any, device: Any, *indices: Any) -> tuple[Tensor,
 
 
 def coo(indices: Any, values: Any, size: Any, dtype: Any, device: Any, requires_grad: bool, coalesced: bool | None) -> SparseTensor:
-    """What `sparse_coo_tensor` makes."""
+    """Implement `sparse_coo_tensor`."""
     values, indices = _parts(values, dtype, device, indices)
     if indices.ndim == 1 and not indices.numel():
         indices = indices.reshape((1, 0))
@@ -63,14 +63,14 @@ def coo(indices: Any, values: Any, size: Any, dtype: Any, device: Any, requires_
 
 
 def empty(size: Any, dtype: Any, device: Any, requires_grad: bool) -> SparseTensor:
-    """A sparse tensor of zeros."""
+    """Return a sparse tensor of zeros."""
     values = Tensor._wrap(to_array([], dtype or dtypes.default, device))
     out = SparseTensor(Tensor._wrap(namespace(values.array).zeros((len(size), 0), numpy.int64)), values, tuple(size), True)
     return out.requires_grad_() if requires_grad else out
 
 
 def csr(crow: Any, col: Any, values: Any, size: Any, dtype: Any, device: Any, requires_grad: bool) -> SparseTensor:
-    """What `sparse_csr_tensor` makes."""
+    """Implement `sparse_csr_tensor`."""
     values, crow, col = _parts(values, dtype, device, crow, col)
     starts, columns = crow._host(), col._host()
     if crow.ndim != 1 or col.ndim != 1 or values.ndim != 1:
@@ -89,7 +89,7 @@ def csr(crow: Any, col: Any, values: Any, size: Any, dtype: Any, device: Any, re
 
 
 def to_sparse(x: Tensor, sparse_dim: int | None, to: layout | None, blocksize: Any, dense_dim: int | None) -> Tensor:
-    """What `Tensor.to_sparse` gives."""
+    """Implement `Tensor.to_sparse`."""
     if to not in (None, LAYOUTS["sparse_coo"], LAYOUTS["sparse_csr"]) or blocksize is not None or dense_dim:
         raise NotImplementedError("to_sparse: the layouts are torch.sparse_coo and torch.sparse_csr, without blocks or dense dimensions")
     if to is LAYOUTS["sparse_csr"]:
@@ -108,7 +108,7 @@ def to_sparse(x: Tensor, sparse_dim: int | None, to: layout | None, blocksize: A
 
 
 def to_csr(x: Tensor) -> SparseTensor:
-    """What `Tensor.to_sparse_csr` gives."""
+    """Implement `Tensor.to_sparse_csr`."""
     if x.ndim != 2:
         raise NotImplementedError(f"to_sparse_csr: only matrices are supported, without batches, but got a tensor of {x.ndim} dimensions")
     found = x.coalesce() if isinstance(x, SparseTensor) else to_sparse(x, None, None, None, None)
@@ -117,7 +117,7 @@ def to_csr(x: Tensor) -> SparseTensor:
 
 
 def masked(x: Tensor, mask: Any) -> SparseTensor:
-    """What `Tensor.sparse_mask` gives."""
+    """Implement `Tensor.sparse_mask`."""
     if not isinstance(mask, SparseTensor):
         raise RuntimeError("sparse_mask(): the mask must be a sparse tensor")
     if tuple(x.shape) != tuple(mask.shape):
@@ -150,41 +150,41 @@ for _name, _dtype in {
 
 
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
-    """The product of two matrices, of which one or both are sparse: dense unless both are. Gradients for both."""
+    """Matrix product with at least one sparse operand; sparse if both are, else dense. Differentiable in both."""
     if reduce not in (None, "sum"):
         raise NotImplementedError(f"sparse.mm: the reduction {reduce!r} is not supported, products are summed")
     return mat1.mm(mat2)
 
 
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
-    """`beta * input + alpha * (mat1 @ mat2)` for a sparse first matrix."""
+    """`beta * input + alpha * (mat1 @ mat2)` for a sparse `mat1`."""
     return beta * input + alpha * mat1.mm(mat2)
 
 
 def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Tensor:
-    """The sum over dimensions, or over all: sparse, unless all dimensions that are indexed are summed."""
+    """Sum over `dim`, or over all dimensions; the result is sparse unless all sparse dimensions are summed."""
     return dispatch.sum_(input, dim, dtype=dtype)
 
 
 def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
-    """Softmax over the values that are there: what is not counts as minus infinity."""
+    """Softmax over the specified elements; the others count as minus infinity."""
     return dispatch.softmax(input if dtype is None else input.to(dtype), dim, False)
 
 
 def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
-    """The logarithm of `softmax`."""
+    """Logarithm of `softmax`."""
     return dispatch.softmax(input if dtype is None else input.to(dtype), dim, True)
 
 
 def sampled_addmm(input: SparseTensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1.0, alpha: float = 1.0) -> SparseTensor:
-    """`beta * input + alpha * (mat1 @ mat2)` at the places of `input` alone."""
+    """`beta * input + alpha * (mat1 @ mat2)`, evaluated only at the indices of `input`."""
     rows, columns = input._indices()
     product = (mat1[rows] * mat2.mT[columns]).sum(-1)
     return input._like_values(beta * input._values() + alpha * product)
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> SparseTensor:
-    """A sparse matrix of that shape with the rows of `diagonals` on its diagonals number `offsets`: column j has element j of the row."""
+    """Return a sparse matrix with the rows of `diagonals` on the diagonals `offsets`; element j of a row goes to column j."""
     rows = diagonals if diagonals.ndim == 2 else diagonals[None]
     numbers = offsets._host().reshape(-1)
     if len(numbers) != rows.shape[0] or len(set(numbers.tolist())) != len(numbers):

@@ -1,4 +1,4 @@
-"""What each op does when an operand is sparse: ops on its values, places moved with them."""
+"""Op implementations for sparse operands: ops on the values, with the indices adjusted."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from ..ops.linalg import coo_matmul
 from .tensor import SparseTensor
 
 _TABLE: dict[str, Callable] = {}
-# what leaves 0 at 0 is done to the values of distinct places, by the same op
+# ops that map 0 to 0 are applied to the coalesced values
 _KEEPS_ZERO = {
     "abs", "neg", "sgn", "sign", "relu", "sqrt", "square", "sin", "tan", "sinh", "tanh", "asin", "atan", "asinh", "atanh", "expm1",
     "log1p", "ceil", "floor", "round", "trunc", "frac", "erf", "erfinv", "deg2rad", "rad2deg", "conj", "isnan", "isinf", "isposinf",
     "isneginf", "real", "imag", "angle", "leaky_relu", "hardtanh", "relu6", "nan_to_num",
 }  # fmt: skip
-_MOVES = frozenset(("to_dtype", "to_device", "clone", "masked_scale"))  # done to the values as they are
+_MOVES = frozenset(("to_dtype", "to_device", "clone", "masked_scale"))  # applied to the values without coalescing
 
 
 def run(op: Any, inputs: tuple, attrs: dict) -> Any:
-    """Run an op, some of whose operands are sparse. NotImplementedError, in PyTorch's words, for one that does not know them."""
+    """Run an op with at least one sparse operand. Raises NotImplementedError, as PyTorch words it, if the op is not supported."""
     first = next(x for x in inputs if isinstance(x, SparseTensor))
     if op.name in _TABLE:
         return _TABLE[op.name](*inputs, **attrs) if not op.variadic else _TABLE[op.name](list(inputs), **attrs)
@@ -56,7 +56,7 @@ def rule(*names: str) -> Callable:
 
 
 def coordinates(x: SparseTensor) -> SparseTensor:
-    """The tensor in coordinate form."""
+    """Return the tensor in coordinate layout."""
     return SparseTensor(x._indices(), x._values(), x.shape, x.is_coalesced()) if x.is_sparse_csr else x
 
 
@@ -65,11 +65,11 @@ def _places(array: Any) -> Tensor:
 
 
 def _at(x: Tensor, mask: SparseTensor) -> Tensor:
-    """The elements of a dense tensor at the places of a sparse one."""
+    """Return the elements of a dense tensor at the indices of a sparse one."""
     return x[tuple(mask._indices())]
 
 
-# -- sums, products with numbers and elements ----------------------------------------------------------------------------------------
+# -- sums, elementwise products and quotients ----------------------------------------------------------------------------------------
 
 
 @rule("add")
@@ -151,7 +151,7 @@ def _pow(a: Any, b: Any) -> Any:
     return a._like_values(a._values() ** b)
 
 
-# -- products of matrices --------------------------------------------------------------------------------------------------------
+# -- matrix products -------------------------------------------------------------------------------------------------------------
 
 
 @rule("matmul")
@@ -174,7 +174,7 @@ def _matmul(a: Any, b: Any) -> Any:
 
 
 def _sparse_product(a: SparseTensor, b: SparseTensor) -> SparseTensor:
-    """Every value of `a` meets those in the row of `b` that its column names."""
+    """Multiply each value of `a` by all values in the row of `b` given by its column."""
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[0]:
         raise RuntimeError(f"mat1 and mat2 shapes cannot be multiplied ({'x'.join(map(str, a.shape))} and {'x'.join(map(str, b.shape))})")
     rows, a, b = a.is_sparse_csr and b.is_sparse_csr, a.coalesce(), b.coalesce()
@@ -297,7 +297,7 @@ def _stack(tensors: list, dim: int = 0) -> SparseTensor:
 
 @rule("sum")
 def sum_(x: SparseTensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    """The sum over dimensions: sparse, unless all that are indexed are summed."""
+    """Sum over `dim`; the result is sparse unless all sparse dimensions are summed."""
     dims = range(x.ndim) if dim is None else (dim,) if isinstance(dim, int) else dim
     dims, k, x = {d % x.ndim for d in dims}, x.sparse_dim(), coordinates(x)
     values = x._values() if dtype is None else x._values().to(dtype)
@@ -330,7 +330,7 @@ def _any(x: SparseTensor, dim: Any = None, keepdim: bool = False) -> Tensor:
 
 
 def softmax(x: SparseTensor, dim: int, log: bool) -> SparseTensor:
-    """Softmax over the values that are there: what is not counts as minus infinity."""
+    """Softmax over the specified elements; the others count as minus infinity."""
     x = coordinates(x).coalesce()
     d, k, values = dim % x.ndim, x.sparse_dim(), x._values()
     if d >= k:
@@ -362,7 +362,7 @@ SparseTensor.__getitem__ = _getitem  # type: ignore[method-assign]
 
 
 def tensor_of(array: Coo) -> SparseTensor:
-    """The sparse tensor of a sparse array, such as a gradient."""
+    """Wrap a `Coo` array, such as a gradient, in a sparse tensor."""
     return SparseTensor(Tensor._wrap(array.indices), Tensor._wrap(array.values), array.shape)
 
 

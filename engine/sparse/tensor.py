@@ -1,4 +1,4 @@
-"""SparseTensor: places and values. Its ops are ops on the values, so gradients are theirs."""
+"""`SparseTensor`: indices and values, with ops and gradients delegated to the values."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..core.tensor import Size, Tensor
 
 
 class SparseTensor(Tensor):
-    """A tensor that keeps the places of some elements and their values; the others are 0.
+    """A tensor that stores only some elements, as indices and values; all others are 0.
 
-    `_indices` (k, n) are places in the first k dimensions, `_values` (n, *dense) what stands there. The node is the values': a gradient
-    that arrives is one of the values, and `.grad` of a leaf has the same places.
+    `_indices` (k, n) index the first k dimensions and `_values` (n, *dense) hold the elements there. The autograd node is that of the
+    values: incoming gradients are gradients of the values, and a leaf's `.grad` has the same indices.
     """
 
     __slots__ = ("_places", "_content", "_size", "_sorted", "_rows")
@@ -26,7 +26,7 @@ class SparseTensor(Tensor):
     def __init__(self, indices: Tensor, values: Tensor, size: Any, coalesced: bool = False, rows: bool = False):
         self._places, self._content, self._size, self._sorted, self._rows = indices, values, Size(size), coalesced, rows
 
-    # -- what a Tensor has ------------------------------------------------------------------------------------------------------
+    # -- the Tensor interface ---------------------------------------------------------------------------------------------------
 
     @property
     def array(self) -> Any:
@@ -128,18 +128,18 @@ class SparseTensor(Tensor):
     def __reduce_ex__(self, protocol: Any) -> Any:
         return SparseTensor, (self._places, self._content, tuple(self._size), self._sorted, self._rows)
 
-    # -- what a sparse one has --------------------------------------------------------------------------------------------------
+    # -- sparse tensors only ----------------------------------------------------------------------------------------------------
 
     def _like_values(self, values: Tensor) -> SparseTensor:
-        """The same places with other values."""
+        """Return a tensor with the same indices and other values."""
         return SparseTensor(self._places, values, self._size, self._sorted, self._rows)
 
     def sparse_dim(self) -> int:
-        """How many dimensions are indexed."""
+        """Return the number of sparse (indexed) dimensions."""
         return self._places.shape[0]
 
     def dense_dim(self) -> int:
-        """How many dimensions the values have besides."""
+        """Return the number of dense dimensions, those of each value."""
         return self._content.ndim - 1
 
     def _nnz(self) -> int:
@@ -152,29 +152,29 @@ class SparseTensor(Tensor):
         return self._content
 
     def is_coalesced(self) -> bool:
-        """Whether each place is there once, in order."""
+        """Return whether the indices are sorted and unique."""
         return self._sorted
 
     def indices(self) -> Tensor:
-        """The places (k, n). RuntimeError before `coalesce()`."""
+        """Return the indices (k, n). Raises RuntimeError if the tensor is not coalesced."""
         self._only(False, "indices")
         return self._places.detach()
 
     def values(self) -> Tensor:
-        """What stands at the places. RuntimeError before `coalesce()`."""
+        """Return the values (n, *dense). Raises RuntimeError if the tensor is not coalesced."""
         if not self._sorted:
             raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
         return self._content
 
     def crow_indices(self) -> Tensor:
-        """Of a matrix in row form, where each row starts among the values, and their number."""
+        """Return the offset of each row of a CSR matrix in the values, followed by their number."""
         self._only(True, "crow_indices")
         xp = namespace(self._places.array)
         counts = xp.bincount(self._places.array[0], minlength=self._size[0])
         return Tensor._wrap(xp.concatenate([xp.zeros(1, numpy.int64), xp.cumsum(counts, 0)]))
 
     def col_indices(self) -> Tensor:
-        """Of a matrix in row form, the column of each value."""
+        """Return the column of each value of a CSR matrix."""
         self._only(True, "col_indices")
         return self._places[1]
 
@@ -186,7 +186,7 @@ class SparseTensor(Tensor):
             raise RuntimeError(f"Cannot get {name} on an uncoalesced tensor, please call .coalesce() first")
 
     def coalesce(self) -> SparseTensor:
-        """Each place once, in the order of a dense tensor, with the values there added up."""
+        """Return an equal tensor with sorted unique indices; the values of duplicates are summed."""
         if self._sorted:
             return self
         k, xp = self.sparse_dim(), namespace(self._places.array)
@@ -200,21 +200,21 @@ class SparseTensor(Tensor):
         return SparseTensor(places, empty.index_add(0, Tensor._wrap(inverse.reshape(-1)), self._content), self._size, True)
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-        """The tensor with all its zeros."""
+        """Return the dense tensor."""
         if dtype is not None:
             raise RuntimeError("dtype argument is not supported by sparse_to_dense")
         empty = self._content.new_zeros(tuple(self._size))
         return empty.index_put(tuple(self._places), self._content, accumulate=True) if self.sparse_dim() else self._content.sum(0)
 
     def _become(self, other: SparseTensor) -> SparseTensor:
-        """Take over what another one has, in place."""
+        """Replace the contents by another tensor's, in place."""
         if self.requires_grad and self.is_leaf:
             raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
         self._places, self._content, self._sorted = other._places, other._content, other._sorted
         return self
 
     def zero_(self) -> SparseTensor:
-        """Forget all places."""
+        """Set all elements to 0 by removing all indices."""
         return self._become(SparseTensor(self._places[:, :0], self._content[:0], self._size, True, self._rows))
 
     def mul_(self, other: Any) -> SparseTensor:

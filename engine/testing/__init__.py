@@ -1,4 +1,4 @@
-"""`engine.testing`: tensors that should be close, and random ones to try functions with."""
+"""`engine.testing`: compare tensors within tolerances, and create random test inputs."""
 
 from .comparison import assert_allclose, assert_close
 from .creation import make_tensor

@@ -14,7 +14,7 @@ from ..core.from_data import as_tensor, tensor
 from ..core.op import functions
 from ..core.tensor import Tensor
 
-# dtype -> (rtol, atol). Source: the table in `torch.testing.assert_close`'s documentation; integers and bools are compared exactly.
+# dtype -> (rtol, atol), from the table in `torch.testing.assert_close`'s documentation; integers and bools compare exactly.
 TOLERANCES = {
     dtypes.float16: (1e-3, 1e-5),
     dtypes.bfloat16: (1.6e-2, 1e-5),
@@ -27,7 +27,7 @@ _OLD = {dtypes.float16: (1e-3, 1e-3), dtypes.float32: (1e-4, 1e-5), dtypes.float
 
 
 class _Rules:
-    """How to compare, and whether: what `assert_close` was told."""
+    """The arguments of `assert_close`: tolerances and flags."""
 
     def __init__(self, rtol: float | None, atol: float | None, **flags: bool) -> None:
         if (rtol is None) != (atol is None):
@@ -48,7 +48,7 @@ class _Rules:
 
 
 class _Mismatch(Exception):
-    """Two values differ: what is said of it."""
+    """Two values differ; carries the message."""
 
 
 def assert_close(
@@ -65,10 +65,10 @@ def assert_close(
     check_stride: bool = False,
     msg: str | Callable[[str], str] | None = None,
 ) -> None:
-    """AssertionError, saying which elements differ most, unless `|actual - expected| <= atol + rtol * |expected|` everywhere.
+    """Raise AssertionError unless `|actual - expected| <= atol + rtol * |expected|` for all elements.
 
-    For tensors, NumPy arrays, Python numbers, None, and sequences and mappings of them. Without `rtol` and `atol`, of which both or none
-    are given, the dtypes decide. `msg` takes the message's place, or makes it from the one there would be. TypeError for other things.
+    Compares tensors, NumPy arrays, Python scalars, None, and sequences and mappings of them; other types raise TypeError. `rtol` and
+    `atol` must be given together and default to values for the dtypes. `msg` replaces the message, or is called with it to make a new one.
     """
     rules = _Rules(
         rtol, atol, equal_nan=equal_nan, check_device=check_device, check_dtype=check_dtype, check_stride=check_stride,
@@ -82,7 +82,7 @@ def assert_close(
 def assert_allclose(
     actual: Any, expected: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = True, msg: str = ""
 ) -> None:
-    """The older `assert_close`, with wider tolerances and without a look at dtypes. Deprecated in PyTorch since 1.12."""
+    """Older form of `assert_close` with wider tolerances and no dtype check. Deprecated in PyTorch since 1.12."""
     warnings.warn("`torch.testing.assert_allclose()` is deprecated since 1.12. Please use `torch.testing.assert_close()` instead.",
                   FutureWarning, stacklevel=2)  # fmt: skip
     actual = actual if isinstance(actual, Tensor) else tensor(actual)
@@ -96,7 +96,7 @@ def assert_allclose(
 
 
 def _first(actual: Any, expected: Any, rules: _Rules, path: tuple) -> str | None:
-    """What is said of the first difference; None when there is none."""
+    """Return the message for the first difference, or None."""
     try:
         if isinstance(actual, Mapping) and isinstance(expected, Mapping):
             missing, more = set(expected) - set(actual), set(actual) - set(expected)

@@ -1,4 +1,4 @@
-"""`make_tensor`: a tensor of random numbers to try a function with."""
+"""`make_tensor`: random tensors for tests."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor of numbers drawn uniformly from [low, high).
+    """Return a tensor of the given shape with values drawn uniformly from [low, high).
 
-    By default from [-9, 9) for floating-point and complex dtypes, -9 to 9 for signed integers, 0 to 9 for uint8, both for bool. With
-    `noncontiguous` its elements lie apart in memory; `exclude_zero` puts the smallest positive number (1 for integers) in place of zeros.
-    ValueError for bounds that are nan or leave nothing between them, and for gradients of an integer tensor.
+    The default range is [-9, 9) for floating-point and complex dtypes, -9 to 9 for signed integers, 0 to 9 for uint8, and both values for
+    bool. `noncontiguous` leaves gaps between the elements; `exclude_zero` replaces zeros by the smallest positive normal value (1 for
+    integers). Raises ValueError for bounds that are nan or leave an empty range, and if integers require grad.
     """
     d = dtypes.as_dtype(dtype)
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):

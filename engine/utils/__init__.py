@@ -1,4 +1,4 @@
-"""`engine.utils`: PyTorch's address of the data package, and smaller tools, which are imported when a program first names them."""
+"""`engine.utils`: PyTorch's name for `engine.data`, and smaller tools that are lazily imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's address of what optimisers ask before they take whole lists of tensors."""
+"""PyTorch's helper functions for optimizers that update whole lists of tensors."""
 
 from ..optim.for_libraries import (  # noqa: F401
     Indices,

@@ -1,7 +1,7 @@
-"""Trees of containers under PyTorch's names: flattened to a list of leaves and a description, and put together again.
+"""Flatten nested containers to a list of leaves and a `TreeSpec`, and rebuild them, under PyTorch's names.
 
-Lists, tuples, named tuples, dicts, OrderedDicts, defaultdicts and deques are nodes, and what `register_pytree_node` names; everything
-else is a leaf. Libraries import this module although PyTorch calls it private.
+Lists, tuples, named tuples, dicts, OrderedDicts, defaultdicts, deques and types registered with `register_pytree_node` are nodes;
+everything else is a leaf. Libraries import this module although PyTorch calls it private.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PyTree = Any
 
 
 class MappingKey(NamedTuple):
-    """Where a part is: under a key."""
+    """A path entry: the key in a mapping."""
 
     key: Any
 
@@ -32,7 +32,7 @@ class MappingKey(NamedTuple):
 
 
 class SequenceKey(NamedTuple):
-    """Where a part is: at a place in a sequence."""
+    """A path entry: the index in a sequence."""
 
     idx: int
 
@@ -44,7 +44,7 @@ class SequenceKey(NamedTuple):
 
 
 class GetAttrKey(NamedTuple):
-    """Where a part is: an attribute."""
+    """A path entry: an attribute name."""
 
     name: str
 
@@ -56,7 +56,7 @@ class GetAttrKey(NamedTuple):
 
 
 class _Kind(NamedTuple):
-    """How a container is taken apart: to its parts and what is told of it, and back."""
+    """How to split a container into its children and a context, and rebuild it."""
 
     flatten_fn: Callable[[Any], tuple[list, Any]]
     unflatten_fn: Callable[[Iterable, Any], Any]
@@ -98,9 +98,9 @@ SUPPORTED_NODES: dict[type, _Kind] = {
 
 
 def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, *, flatten_with_keys_fn: Any = None, **more: Any) -> None:
-    """Make a class a container: `flatten_fn(x) -> (children, context)`, `unflatten_fn(children, context) -> x`.
+    """Register a container class: `flatten_fn(x) -> (children, context)`, `unflatten_fn(children, context) -> x`.
 
-    ValueError when it is one already. Names for serialisation, which PyTorch takes too, are accepted and not needed.
+    Raises ValueError if the class is already registered. PyTorch's arguments for serialisation names are accepted and ignored.
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node. Overwriting the previous registration is not allowed.")
@@ -111,7 +111,7 @@ _register_pytree_node = register_pytree_node
 
 
 class TreeSpec:
-    """The shape of a tree: the kind of its root, what is told of it, and the shapes of its children."""
+    """The structure of a tree: the type and context of the root, and the specs of its children."""
 
     def __init__(self, type: Any, context: Any, children_specs: list[TreeSpec]):
         self.type, self.context, self.children_specs = type, context, children_specs
@@ -137,14 +137,14 @@ class TreeSpec:
 
 
 class LeafSpec(TreeSpec):
-    """The shape of a leaf."""
+    """The spec of a leaf."""
 
     def __init__(self) -> None:
         super().__init__(None, None, [])
 
 
 def _kind_of(x: Any) -> Any:
-    """The key of the container's kind; None for a leaf. Subclasses of containers, other than named tuples, are leaves, as in PyTorch."""
+    """Return the container type's key, or None for a leaf. As in PyTorch, subclasses of containers, except named tuples, are leaves."""
     kind = type(x)
     if kind in SUPPORTED_NODES:
         return kind
@@ -152,12 +152,12 @@ def _kind_of(x: Any) -> Any:
 
 
 def _get_node_type(tree: Any) -> Any:
-    """The key of the container's kind, or the type of a leaf."""
+    """Return the container type's key, or the type of a leaf."""
     return _kind_of(tree) or type(tree)
 
 
 def tree_flatten(tree: Any, is_leaf: Callable | None = None) -> tuple[list, TreeSpec]:
-    """The leaves from left to right, and the shape."""
+    """Return the leaves from left to right, and the spec."""
     leaves: list = []
 
     def walk(x: Any) -> TreeSpec:
@@ -172,7 +172,7 @@ def tree_flatten(tree: Any, is_leaf: Callable | None = None) -> tuple[list, Tree
 
 
 def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> Any:
-    """The tree of this shape with these leaves. ValueError when their number does not fit."""
+    """Rebuild a tree from its leaves and spec. Raises ValueError if the number of leaves does not match."""
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
             f"tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but got item of type {type(treespec)}."
@@ -194,22 +194,22 @@ def tree_unflatten(leaves: Iterable, treespec: TreeSpec) -> Any:
 
 
 def tree_leaves(tree: Any, is_leaf: Callable | None = None) -> list:
-    """The leaves from left to right."""
+    """Return the leaves from left to right."""
     return tree_flatten(tree, is_leaf)[0]
 
 
 def tree_iter(tree: Any, is_leaf: Callable | None = None) -> Iterable:
-    """The same, as an iterator."""
+    """Return an iterator over the leaves."""
     return iter(tree_leaves(tree, is_leaf))
 
 
 def tree_structure(tree: Any, is_leaf: Callable | None = None) -> TreeSpec:
-    """The shape."""
+    """Return the spec of a tree."""
     return tree_flatten(tree, is_leaf)[1]
 
 
 def tree_map(func: Callable, tree: Any, *rests: Any, is_leaf: Callable | None = None) -> Any:
-    """A tree of the same shape, each leaf what `func` makes of it and of its counterparts in further trees."""
+    """Apply `func` to each leaf and the corresponding leaves of `rests`, and return a tree of the results."""
     leaves, spec = tree_flatten(tree, is_leaf)
     beside = []
     for other in rests:
@@ -221,7 +221,7 @@ def tree_map(func: Callable, tree: Any, *rests: Any, is_leaf: Callable | None = 
 
 
 def tree_map_(func: Callable, tree: Any, *rests: Any, is_leaf: Callable | None = None) -> Any:
-    """Call `func` on each leaf for what it does, and return the tree."""
+    """Call `func` on each leaf for its side effects, and return `tree` unchanged."""
     tree_map(func, tree, *rests, is_leaf=is_leaf)
     return tree
 
@@ -232,22 +232,22 @@ def _only(wanted: Any, func: Callable) -> Callable:
 
 
 def tree_map_only(wanted: Any, /, func: Callable, tree: Any, is_leaf: Callable | None = None) -> Any:
-    """`tree_map` on the leaves of some types (or for which a predicate is true); the others stay."""
+    """Apply `func` only to leaves of the given types, or for which a predicate holds; other leaves are kept."""
     return tree_map(_only(wanted, func), tree, is_leaf=is_leaf)
 
 
 def tree_map_only_(wanted: Any, /, func: Callable, tree: Any, is_leaf: Callable | None = None) -> Any:
-    """The same for what `func` does; the tree is returned."""
+    """Call `func` on the leaves selected as in `tree_map_only`, for its side effects, and return `tree` unchanged."""
     return tree_map_(_only(wanted, func), tree, is_leaf=is_leaf)
 
 
 def tree_all(pred: Callable, tree: Any, is_leaf: Callable | None = None) -> bool:
-    """Whether `pred` is true of every leaf."""
+    """Return whether `pred` holds for every leaf."""
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_any(pred: Callable, tree: Any, is_leaf: Callable | None = None) -> bool:
-    """Whether `pred` is true of some leaf."""
+    """Return whether `pred` holds for any leaf."""
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 
@@ -255,19 +255,19 @@ def tree_any(pred: Callable, tree: Any, is_leaf: Callable | None = None) -> bool
 
 
 def keystr(kp: tuple) -> str:
-    """A path as text: "['a'][0].x"."""
+    """Format a path, as in "['a'][0].x"."""
     return "".join(str(key) for key in kp)
 
 
 def key_get(obj: Any, kp: tuple) -> Any:
-    """What lies in an object at a path."""
+    """Return the object at a path."""
     for key in kp:
         obj = key.get(obj)
     return obj
 
 
 def _keyed(kind: Any, x: Any) -> list:
-    """The parts of a container with their keys."""
+    """Return the children of a container with their keys."""
     told = SUPPORTED_NODES[kind].flatten_with_keys_fn
     if told is not None:
         return told(x)[0]
@@ -281,7 +281,7 @@ def _keyed(kind: Any, x: Any) -> list:
 
 
 def tree_flatten_with_path(tree: Any, is_leaf: Callable | None = None) -> tuple[list, TreeSpec]:
-    """The leaves from left to right, each behind its path, and the shape."""
+    """Return (path, leaf) pairs from left to right, and the spec."""
     found: list = []
 
     def walk(x: Any, path: tuple) -> None:
@@ -297,12 +297,12 @@ def tree_flatten_with_path(tree: Any, is_leaf: Callable | None = None) -> tuple[
 
 
 def tree_leaves_with_path(tree: Any, is_leaf: Callable | None = None) -> list:
-    """The leaves from left to right, each behind its path."""
+    """Return (path, leaf) pairs from left to right."""
     return tree_flatten_with_path(tree, is_leaf)[0]
 
 
 def tree_map_with_path(func: Callable, tree: Any, *rests: Any, is_leaf: Callable | None = None) -> Any:
-    """The tree of `func(path, leaf, ...)`, with the leaves at the same place of further trees."""
+    """Apply `func(path, leaf, ...)` to each leaf and the corresponding leaves of `rests`, and return a tree of the results."""
     found, spec = tree_flatten_with_path(tree, is_leaf)
     paths, leaves = [path for path, _ in found], [leaf for _, leaf in found]
     others = [tree_leaves(rest, is_leaf) for rest in rests]

@@ -1,4 +1,4 @@
-"""Less memory for more time: a checkpointed function's intermediate results are thrown away and computed again in the backward pass."""
+"""Activation checkpointing: discard a function's intermediate results and recompute them in the backward pass, to save memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class CheckpointError(RuntimeError):
-    """The function did something else when it was computed again than in the forward pass."""
+    """The recomputation saved other tensors than the forward pass."""
 
 
 class _Settings:
@@ -29,13 +29,13 @@ class _Settings:
 
 
 def noop_context_fn() -> tuple:
-    """Two contexts that do nothing: one for the forward pass, one for computing again."""
+    """Return two null contexts, for the forward pass and the recomputation."""
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether computing again stops as soon as all that backward needs is there."""
+    """Set whether recomputation stops as soon as all tensors that backward needs are available."""
     before, _Settings.early_stop = _Settings.early_stop, enable
     try:
         yield
@@ -45,7 +45,7 @@ def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
-    """Whether errors list what was saved in both runs, whatever `checkpoint(debug=)` says; None leaves it to that."""
+    """Set whether errors list the tensors saved in both runs, overriding `checkpoint(debug=)`; None does not override it."""
     before, _Settings.debug = _Settings.debug, enabled
     try:
         yield
@@ -54,7 +54,7 @@ def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
 
 
 def detach_variable(inputs: tuple) -> tuple:
-    """The tensors cut from their graph, each wanting a gradient if it did; other values as they are."""
+    """Return the inputs with tensors detached but keeping their `requires_grad`; other values are unchanged."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     found = []
@@ -67,23 +67,23 @@ def detach_variable(inputs: tuple) -> tuple:
 
 
 def check_backward_validity(inputs: Iterable) -> None:
-    """Warn when no input requires grad: a reentrant checkpoint has no gradient then, not even for parameters."""
+    """Warn if no input requires grad: a reentrant checkpoint then computes no gradients, not even for parameters."""
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
         warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 def get_device_states(*args: Any) -> tuple[list, list]:
-    """The GPUs among the arguments, and the states of their generators: none, for all numbers are drawn by the host's generator."""
+    """Return the GPUs among the arguments and their generators' states: always empty, since the host generator is used for all devices."""
     return [], []
 
 
 def set_device_states(devices: Any, states: Any, *, device_type: Any = None) -> None:
-    """Put generators of GPUs back: nothing to do, see `get_device_states`."""
+    """Do nothing; see `get_device_states`."""
 
 
 @contextlib.contextmanager
 def _random_state(state: Any) -> Iterator[None]:
-    """Random numbers as they were in the forward pass; afterwards the stream goes on where it was."""
+    """Restore the random state of the forward pass inside the block, and the current state afterwards."""
     if state is None:
         yield
         return
@@ -105,12 +105,13 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """`function(*args, **kwargs)` whose intermediate results are not kept for backward but computed again there.
+    """Return `function(*args, **kwargs)`, recomputing its intermediate results in the backward pass instead of keeping them.
 
-    `use_reentrant=False` is the form to use: it works with keyword arguments, `autograd.grad`, nested structures and closures. True runs
-    a backward pass of its own inside the outer one, and needs an input that requires grad. `preserve_rng_state=False` (a keyword) leaves
-    random numbers as they come. `context_fn` gives two contexts, for the first run and for the second. `determinism_check` "default"
-    compares shapes and dtypes of what both runs save (CheckpointError where they differ), "none" nothing.
+    `use_reentrant=False` is recommended: it supports keyword arguments, `autograd.grad`, nested structures and closures. True runs a
+    backward pass inside the outer one and needs an input that requires grad. The keyword `preserve_rng_state=False` draws new random
+    numbers in the recomputation. `context_fn` returns two contexts, for the forward pass and the recomputation. `determinism_check`
+    "default" compares the shapes, dtypes and devices of the tensors saved in both runs and raises CheckpointError if they differ;
+    "none" skips the check.
     """
     if use_reentrant is None:
         warn(
@@ -132,7 +133,7 @@ def checkpoint(
 
 
 class CheckpointFunction(autograd.Function):
-    """The reentrant form: forward without a graph; backward computes again with one, and runs a pass through it."""
+    """The reentrant form: run forward without a graph, then recompute with one in backward and backpropagate through it."""
 
     @staticmethod
     def forward(ctx: Any, run_function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
@@ -167,11 +168,11 @@ class CheckpointFunction(autograd.Function):
 
 
 class _Stop(Exception):
-    """All that backward needs has been computed again."""
+    """Raised when recomputation has produced all tensors that backward needs."""
 
 
 class _Frame:
-    """One checkpointed call: what it was called with, how much it saved, and what the second run saved, until backward takes it."""
+    """One checkpointed call: its arguments, the metadata of the tensors saved by the first run, and the tensors saved by the second."""
 
     def __init__(
         self, function: Callable, args: tuple, kwargs: dict, preserve: bool, context_fn: Callable, check: str, debug: bool, early_stop: bool
@@ -180,7 +181,7 @@ class _Frame:
         self.state, self.autocast = random.get_rng_state() if preserve else None, casting.snapshot()
         self.first, self.second = context_fn()
         self.early_stop, self.time = early_stop, tape.tick()
-        self.told: list[tuple] = []  # shape, dtype and device of what the first run saved, in order
+        self.told: list[tuple] = []  # (shape, dtype, device) of each tensor saved by the first run
         self.again: dict[int, Tensor] = {}
         self.recomputing = False
 
@@ -243,7 +244,7 @@ class _Frame:
             self.again = {}
 
     def _listing(self) -> str:
-        """What both runs saved, for `debug=True`."""
+        """List the tensors saved by both runs if debugging is enabled."""
         debug = self.debug if _Settings.debug is None else _Settings.debug
         if not debug:
             return ""
@@ -258,7 +259,7 @@ def _metadata(told: tuple) -> dict:
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None, **kwargs: Any) -> Any:
-    """A sequence of modules in `segments` pieces of nearly equal length, each of which but the last is a checkpoint."""
+    """Run a sequence of modules in `segments` parts of nearly equal length, all checkpointed except the last."""
     if use_reentrant is None:
         warn(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "

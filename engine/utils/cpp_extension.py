@@ -1,4 +1,4 @@
-"""`torch.utils.cpp_extension`: its names, so that a program can ask; nothing is compiled here, and each says so when it is called."""
+"""The names of `torch.utils.cpp_extension`, so that programs can import them; calling any but `is_ninja_available` raises."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = [
     "BuildExtension", "CUDAExtension", "CppExtension", "SyclExtension", "get_compiler_abi_compatibility_and_version",
     "get_default_build_root", "include_paths", "is_ninja_available", "library_paths", "load", "load_inline", "verify_ninja_availability",
 ]  # fmt: skip
-CUDA_HOME: str | None = None  # of a compiler
+CUDA_HOME: str | None = None  # no compiler
 CUDNN_HOME: str | None = None
 ROCM_HOME: str | None = None
 IS_HIP_EXTENSION = False
@@ -22,19 +22,19 @@ def _refused(name: str) -> NoReturn:
 
 
 class BuildExtension:
-    """Refused when it is made: NotImplementedError."""
+    """Raises NotImplementedError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         _refused("BuildExtension")
 
     @classmethod
     def with_options(cls, **options: Any) -> Any:
-        """Refused: NotImplementedError."""
+        """Raise NotImplementedError."""
         _refused("BuildExtension")
 
 
 def is_ninja_available() -> bool:
-    """False: nothing could be built with it."""
+    """Return False: nothing can be built."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""`engine.utils.dlpack`: tensors to and from other libraries, without a copy."""
+"""`engine.utils.dlpack`: exchange tensors with other libraries without a copy."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ __all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
 
 
 def to_dlpack(tensor: Tensor) -> Any:
-    """The tensor's memory as a capsule, which can be taken up once."""
+    """Return a DLPack capsule of the tensor's memory, which can be consumed once."""
     return tensor.__dlpack__()

@@ -1,4 +1,4 @@
-"""`engine.utils.flop_counter`: floating-point operations of matrix products and convolutions, forward and backward, module by module."""
+"""`engine.utils.flop_counter`: count floating-point operations of matrix products and convolutions, forward and backward, by module."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _SUFFIXES = ("", "K", "M", "B", "T")
 
 
 class _Counting(Watch):
-    """The profiler's observer, which names modules by their paths."""
+    """The profiler's observer, with modules named by their paths."""
 
     def __init__(self) -> None:
         super().__init__(flops=True, modules=True)
-        self._inside: list[tuple[Entry, Any]] = []  # the calls of modules that run, the outermost first
+        self._inside: list[tuple[Entry, Any]] = []  # running module calls, outermost first
 
     def enter(self, kind: str, name: str, subject: Any) -> None:
         super().enter(kind, name, subject)
@@ -40,11 +40,11 @@ class _Counting(Watch):
 
 
 class FlopCounterMode:
-    """Count the operations of what runs in a `with` block; a multiplication and an addition are two.
+    """Count the floating-point operations in a `with` block; a multiply-add counts as two.
 
-    Of matrix products and convolutions, their backward steps and what is made of them, attention too; ops element by element count nothing.
-    `depth`: how deep modules are shown in the table, which is printed at the end with `display`. `mods` is accepted as PyTorch does, with
-    a warning. RuntimeError for `custom_mapping`: there are no PyTorch kernels here to give formulas for.
+    Counts matrix products and convolutions, also inside composites such as attention, and their backward steps; elementwise ops count as
+    0. `depth` is the module depth of the table, which is printed on exit if `display` is true. `mods` is accepted with a warning, as in
+    PyTorch. Raises RuntimeError for `custom_mapping`, since there are no PyTorch kernels for its formulas.
     """
 
     def __init__(self, mods: Any = None, depth: int | None = 2, display: bool = True, custom_mapping: dict | None = None) -> None:
@@ -85,15 +85,15 @@ class FlopCounterMode:
             print(self.get_table(self.depth))
 
     def get_total_flops(self) -> int:
-        """All operations."""
+        """Return the total count."""
         return sum(self.flop_counts.get("Global", {}).values())
 
     def get_flop_counts(self) -> dict[str, dict[str, int]]:
-        """By module ("Global" for all; else the outermost module's class and the path in it), and by kernel, such as "aten.addmm"."""
+        """Return counts by module ("Global" for all, else a path starting with the root's class) and kernel, such as "aten.addmm"."""
         return {name: dict(inside) for name, inside in self.flop_counts.items()}
 
     def get_table(self, depth: int | None = None) -> str:
-        """The counts as text, modules down to `depth`; "Global" where something ran outside of modules."""
+        """Format the counts as a table of modules down to `depth`, with a "Global" row if ops ran outside of modules."""
         depth, total = (self.depth if depth is None else depth), self.get_total_flops()
         suffix = max(0, min(len(_SUFFIXES) - 1, (len(str(total)) - 2) // 3))
         names = sorted(n for n in self.flop_counts if n != "Global" and (depth is None or n.count(".") < depth))
@@ -116,7 +116,7 @@ class FlopCounterMode:
 
 
 def _modules(entry: Entry) -> set[str]:
-    """The paths of the modules that an op ran in."""
+    """Return the paths of the modules in which an op ran."""
     found, around = set(), entry.parent
     while around is not None:
         if around.scope == MODULE:

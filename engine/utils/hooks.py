@@ -1,4 +1,4 @@
-"""`engine.utils.hooks`: what every `register_..._hook` gives back."""
+"""`engine.utils.hooks`: the handle that every `register_..._hook` returns."""
 
 from ..core.tape import Handle as RemovableHandle
 

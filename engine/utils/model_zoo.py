@@ -1,4 +1,4 @@
-"""`engine.utils.model_zoo`, the older address of `hub.load_state_dict_from_url`."""
+"""`engine.utils.model_zoo`: the older name of `hub.load_state_dict_from_url`."""
 
 from ..hub import load_state_dict_from_url
 

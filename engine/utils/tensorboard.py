@@ -1,4 +1,4 @@
-"""`engine.utils.tensorboard`: event files for TensorBoard, by PyTorch's `SummaryWriter` over the package tensorboardX."""
+"""`engine.utils.tensorboard`: PyTorch's `SummaryWriter`, which writes TensorBoard event files through tensorboardX."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["SummaryWriter"]
 
 
 def plain(x: Any) -> Any:
-    """Tensors as NumPy arrays, also inside of lists and dicts: tensorboardX knows nothing else."""
+    """Convert tensors to NumPy arrays, also inside lists and dicts, for tensorboardX."""
     if isinstance(x, Tensor):
         host = x.detach()._host()
         return host.astype(numpy.float32) if x.dtype is dtypes.bfloat16 else host
@@ -36,15 +36,15 @@ def _number(x: Any) -> float:
 
 
 def _images(x: Any) -> Any:
-    """A list of images of one shape is a batch."""
+    """Convert images to arrays, stacking a list of equally sized images to a batch."""
     return numpy.stack([numpy.asarray(v) for v in plain(x)]) if isinstance(x, (list, tuple)) else plain(x)
 
 
 class SummaryWriter:
-    """Writes what a training shows: curves, histograms, images, text, graphs. TensorBoard reads the files below `log_dir`.
+    """Write scalars, histograms, images, text and graphs to event files in `log_dir` for TensorBoard.
 
-    `log_dir` is `runs/<date>_<host><comment>` unless given. Tensors of any device and dtype are taken everywhere; `walltime` is in seconds
-    since 1970. Usable in a `with` block, which closes it.
+    `log_dir` defaults to `runs/<date>_<host><comment>`. All methods accept tensors of any device and dtype; `walltime` is in seconds
+    since 1970. A `with` block closes the writer.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class SummaryWriter:
         self.purge_step, self.max_queue, self.flush_secs, self.filename_suffix = purge_step, max_queue, flush_secs, filename_suffix
 
     def get_logdir(self) -> str:
-        """The folder of the event files."""
+        """Return the folder of the event files."""
         return self.log_dir
 
     def _summary(self, global_step: int | None, walltime: float | None, **value: Any) -> None:
@@ -72,26 +72,26 @@ class SummaryWriter:
         summary = proto("summary").Summary
         self._writer._get_file_writer().add_summary(summary(value=[summary.Value(**value)]), global_step, walltime)
 
-    # -- numbers ------------------------------------------------------------------------------------------------------------
+    # -- scalars and tensors ------------------------------------------------------------------------------------------------
 
     def add_scalar(
         self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None, new_style: bool = False,
         double_precision: bool = False,
     ) -> None:  # fmt: skip
-        """One point of a curve. `new_style` chooses another encoding in PyTorch, `double_precision` its width; both are accepted."""
+        """Add a point to a curve. `new_style` and `double_precision`, which select an encoding in PyTorch, are ignored."""
         self._writer.add_scalar(tag, _number(scalar_value), global_step, walltime)
 
     def add_scalars(
         self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: int | None = None, walltime: float | None = None
     ) -> None:  # fmt: skip
-        """Points of several curves of one picture; each curve has an event file of its own."""
+        """Add points to several curves of one chart; each curve has its own event file."""
         self._writer.add_scalars(main_tag, {k: _number(v) for k, v in tag_scalar_dict.items()}, global_step, walltime)
 
     def add_histogram(
         self, tag: str, values: Any, global_step: int | None = None, bins: Any = "tensorflow", walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:  # fmt: skip
-        """How values are distributed. `bins`: "tensorflow" (by ratio), another of NumPy's rules, or edges. ValueError for no values."""
+        """Add a histogram. `bins` is "tensorflow" (geometric), a NumPy rule, or edges. Raises ValueError if there are no values."""
         array = numpy.asarray(plain(values)).reshape(-1)
         if array.size == 0:
             raise ValueError("The input has no element.")
@@ -102,12 +102,12 @@ class SummaryWriter:
         self, tag: str, min: float, max: float, num: int, sum: float, sum_squares: float, bucket_limits: Any, bucket_counts: Any,
         global_step: int | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """A histogram that is already counted."""
+        """Add a histogram from precomputed counts."""
         limits, counts = (numpy.asarray(plain(x)).tolist() for x in (bucket_limits, bucket_counts))
         self._writer.add_histogram_raw(tag, min, max, num, sum, sum_squares, limits, counts, global_step, walltime)
 
     def add_tensor(self, tag: str, tensor: Any, global_step: int | None = None, walltime: float | None = None) -> None:
-        """A whole tensor, of float32 elements."""
+        """Add a tensor, converted to float32."""
 
         array, shapes = numpy.asarray(plain(tensor), numpy.float32), proto("tensor_shape").TensorShapeProto
         shape = shapes(dim=[shapes.Dim(size=n) for n in array.shape])
@@ -118,7 +118,7 @@ class SummaryWriter:
         self, tag: str, labels: Any, predictions: Any, global_step: int | None = None, num_thresholds: int = 127, weights: Any = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Precision and recall of predictions in [0, 1] at `num_thresholds` thresholds."""
+        """Add a precision-recall curve of predictions in [0, 1] at `num_thresholds` thresholds."""
         labels, predictions = (numpy.asarray(plain(x)) for x in (labels, predictions))
         self._writer.add_pr_curve(tag, labels, predictions, global_step, num_thresholds, plain(weights), walltime)
 
@@ -127,7 +127,7 @@ class SummaryWriter:
         precision: Any, recall: Any, global_step: int | None = None, num_thresholds: int = 127, weights: Any = None,
         walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """The same from counts."""
+        """Add a precision-recall curve from precomputed counts."""
         counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall)
         arrays = [numpy.asarray(plain(x)) for x in counts]
         self._writer.add_pr_curve_raw(tag, *arrays, global_step, num_thresholds, plain(weights), walltime)
@@ -136,9 +136,9 @@ class SummaryWriter:
         self, hparam_dict: Mapping[str, Any], metric_dict: Mapping[str, Any], hparam_domain_discrete: Mapping[str, list] | None = None,
         run_name: str | None = None, global_step: int | None = None,
     ) -> None:  # fmt: skip
-        """The hyper-parameters of a run and what came of it, in a folder `run_name` (the time) below; those that are None are left out.
+        """Add a run's hyperparameters and metrics in the subfolder `run_name` (default: the time). None values are omitted.
 
-        `hparam_domain_discrete` is checked; the files do not hold it. ValueError for other values than numbers, bools and text.
+        `hparam_domain_discrete` is validated but not written. Raises ValueError for values other than numbers, bools and strings.
         """
         if not isinstance(hparam_dict, Mapping) or not isinstance(metric_dict, Mapping):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
@@ -154,25 +154,25 @@ class SummaryWriter:
             given[k] = v if isinstance(v, (bool, str)) else _number(v)
         self._writer.add_hparams(given, {k: _number(v) for k, v in metric_dict.items()}, run_name, global_step)
 
-    # -- pictures -----------------------------------------------------------------------------------------------------------
+    # -- images, video, audio and geometry ----------------------------------------------------------------------------------
 
     def add_image(
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None, dataformats: str = "CHW"
     ) -> None:
-        """One image: floats in [0, 1] or uint8; `dataformats` is CHW, HWC, HW or WH."""
+        """Add an image of floats in [0, 1] or uint8; `dataformats` is CHW, HWC, HW or WH."""
         self._writer.add_image(tag, plain(img_tensor), global_step, walltime, dataformats)
 
     def add_images(
         self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None, dataformats: str = "NCHW"
     ) -> None:
-        """A batch of images as a grid: a tensor, or a list of images."""
+        """Add a batch of images, a tensor or a list, as a grid."""
         self._writer.add_images(tag, _images(img_tensor), global_step, walltime, dataformats)
 
     def add_image_with_boxes(
         self, tag: str, img_tensor: Any, box_tensor: Any, global_step: int | None = None, walltime: float | None = None, rescale: float = 1,
         dataformats: str = "CHW", labels: list[str] | None = None,
     ) -> None:  # fmt: skip
-        """An image with boxes (N, 4), each xmin, ymin, xmax, ymax."""
+        """Add an image with boxes (N, 4), given as xmin, ymin, xmax, ymax."""
         if rescale != 1:
             raise ValueError(f"add_image_with_boxes: only rescale=1 is supported, got {rescale!r}; resize the image and its boxes before")
         self._writer.add_image_with_boxes(tag, plain(img_tensor), plain(box_tensor), global_step, walltime, dataformats, labels)
@@ -180,13 +180,13 @@ class SummaryWriter:
     def add_figure(
         self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
     ) -> None:  # fmt: skip
-        """A matplotlib figure, or a list of them, as an image; closed afterwards unless told otherwise."""
+        """Add a matplotlib figure, or a list of them, as an image; they are closed unless `close=False`."""
         self._writer.add_figure(tag, figure, global_step, close, walltime)
 
     def add_video(
         self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4, walltime: float | None = None
     ) -> None:  # fmt: skip
-        """A video (N, T, C, H, W) as an animated image, the N beside each other; floats in [0, 1] or uint8."""
+        """Add a video (N, T, C, H, W) as an animated GIF with the N clips side by side; floats in [0, 1] or uint8."""
         from PIL import Image
 
         video = numpy.asarray(plain(vid_tensor))
@@ -205,7 +205,7 @@ class SummaryWriter:
     def add_audio(
         self, tag: str, snd_tensor: Any, global_step: int | None = None, sample_rate: int = 44100, walltime: float | None = None
     ) -> None:
-        """A sound (L,) or (1, L) with samples in [-1, 1], as 16-bit WAV."""
+        """Add a sound (L,) or (1, L) with samples in [-1, 1], as 16-bit WAV."""
 
         sound = numpy.asarray(plain(snd_tensor), numpy.float64).squeeze()
         if sound.ndim != 1:
@@ -227,28 +227,28 @@ class SummaryWriter:
         self, tag: str, vertices: Any, colors: Any = None, faces: Any = None, config_dict: dict | None = None,
         global_step: int | None = None, walltime: float | None = None,
     ) -> None:  # fmt: skip
-        """Points or a mesh in space: vertices (B, N, 3), colors alike in [0, 255], faces (B, M, 3)."""
+        """Add points or a mesh: vertices (B, N, 3), colors (B, N, 3) in [0, 255], faces (B, M, 3)."""
         self._writer.add_mesh(tag, plain(vertices), plain(colors), plain(faces), config_dict, global_step, walltime)
 
     def add_embedding(
         self, mat: Any, metadata: Any = None, label_img: Any = None, global_step: int | None = None, tag: str = "default",
         metadata_header: list[str] | None = None,
     ) -> None:  # fmt: skip
-        """Rows (N, D) for the projector, with labels and images (N, C, H, W) if given."""
+        """Add rows (N, D) to the embedding projector, with optional labels and images (N, C, H, W)."""
         rows, labels = numpy.asarray(plain(mat)), plain(metadata)
         if rows.ndim != 2 or labels is not None and len(labels) != len(rows) or label_img is not None and len(label_img) != len(rows):
             raise ValueError(f"add_embedding: expected rows (N, D) with N labels and N images, got the shape {rows.shape}")
         labels = labels.tolist() if isinstance(labels, numpy.ndarray) else labels
         self._writer.add_embedding(rows, labels, plain(label_img), global_step, tag, metadata_header)
 
-    # -- words and structure ------------------------------------------------------------------------------------------------
+    # -- text and graphs ----------------------------------------------------------------------------------------------------
 
     def add_text(self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None) -> None:
-        """Text, in markdown."""
+        """Add text in Markdown."""
         self._writer.add_text(tag, text_string, global_step, walltime)
 
     def add_graph(self, model: Module, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True) -> None:
-        """The ops of `model(input_to_model)` grouped by module, from the engine's own trace. `verbose` prints them."""
+        """Add the ops of `model(input_to_model)`, grouped by module, as recorded by the engine. `verbose` prints the graph."""
         if input_to_model is None:
             raise ValueError("add_graph: input_to_model, example inputs, is needed to run the model")
         graph = graph_of(model, tuple(input_to_model) if isinstance(input_to_model, (tuple, list)) else (input_to_model,))
@@ -258,22 +258,22 @@ class SummaryWriter:
         self._writer._get_file_writer().add_event(proto("event").Event(graph_def=graph.SerializeToString()))
 
     def add_custom_scalars(self, layout: dict) -> None:
-        """How curves are grouped: `{category: {title: ["Multiline" or "Margin", [tag, ...]]}}`."""
+        """Set the layout of charts: `{category: {title: ["Multiline" or "Margin", [tag, ...]]}}`."""
         self._writer.add_custom_scalars(layout)
 
     def add_custom_scalars_multilinechart(self, tags: list[str], category: str = "default", title: str = "untitled") -> None:
-        """Several curves in one picture."""
+        """Show several curves in one chart."""
         self._writer.add_custom_scalars_multilinechart(tags, category, title)
 
     def add_custom_scalars_marginchart(self, tags: list[str], category: str = "default", title: str = "untitled") -> None:
-        """A curve with a lower and an upper limit, in that order of tags."""
+        """Show a curve with lower and upper bounds, in that order of tags."""
         self._writer.add_custom_scalars_marginchart(tags, category, title)
 
     # -- the files ----------------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write what is waiting to the files."""
-        # tensorboardX flushes without what its thread has not taken from the queue yet: so let the thread end, and start another
+        """Write all pending events to the files."""
+        # tensorboardX's flush misses events still in the queue: stop its thread, which drains it, and start another
         files: Any = self._writer.all_writers or {}
         for writer in [file.event_writer for file in files.values()]:
             if not writer._closed:
@@ -283,7 +283,7 @@ class SummaryWriter:
                 writer._worker.start()
 
     def close(self) -> None:
-        """Write everything and close the files."""
+        """Write all pending events and close the files."""
         self._writer.close()
 
     def __enter__(self) -> SummaryWriter:

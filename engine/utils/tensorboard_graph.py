@@ -1,4 +1,4 @@
-"""A model's ops as TensorBoard's graph, from a recording of one run."""
+"""Convert one recorded run of a model to a TensorBoard graph."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from ..base import dtypes
 from ..nn.module import Module
 from ..onnx.record import Recording, Value, flat, values_in
 
-_TYPES = {  # TensorFlow's numbers of element types
+_TYPES = {  # TensorFlow's DataType numbers
     "float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "complex64": 8, "int64": 9, "bool": 10, "bfloat16": 14,
     "uint16": 17, "complex128": 18, "float16": 19, "uint32": 22, "uint64": 23,
 }  # fmt: skip
 
 
 def graph_of(model: Module, args: tuple) -> Any:
-    """A GraphDef with a node for each input, parameter, constant, op and result; a module is a scope of names."""
+    """Return a GraphDef with a node per input, parameter, constant, op and output; modules become name scopes."""
 
     inputs = {f"input_{i}": t for i, t in enumerate(flat(args))}
     recording = Recording(model, inputs)
@@ -50,7 +50,7 @@ def graph_of(model: Module, args: tuple) -> Any:
 
 
 class _Scopes:
-    """Names of nodes: `Net/Sequential[features]/Conv2d[0]/conv2d`, each once."""
+    """Unique node names, such as `Net/Sequential[features]/Conv2d[0]/conv2d`."""
 
     def __init__(self, model: Module):
         self.modules = dict(model.named_modules())
@@ -69,7 +69,7 @@ class _Scopes:
 
 
 def proto(name: str) -> Any:
-    """One of tensorboardX's protobuf modules, whose classes come into being at run time."""
+    """Import one of tensorboardX's protobuf modules, which create their classes at run time."""
     return importlib.import_module(f"tensorboardX.proto.{name}_pb2")
 
 

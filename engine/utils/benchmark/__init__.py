@@ -1,4 +1,4 @@
-"""`engine.utils.benchmark`: how long statements take."""
+"""`engine.utils.benchmark`: measure the run time of statements."""
 
 from __future__ import annotations
 

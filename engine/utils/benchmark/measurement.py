@@ -1,4 +1,4 @@
-"""What a timer has measured, and PyTorch's words for it."""
+"""`Measurement`: the times measured by a `Timer`, and their summary in PyTorch's format."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy
 
-_SUSPICIOUS, _BAD = 0.1, 0.25  # the interquartile range over the median from which on a measurement is doubted
-_LEAST_ERROR = 25e-9  # seconds: no clock is more exact
+_SUSPICIOUS, _BAD = 0.1, 0.25  # thresholds of interquartile range / median for warnings
+_LEAST_ERROR = 25e-9  # seconds, the assumed clock resolution
 _MOST_FIGURES = 4
 
 
 def select_unit(t: float) -> tuple[str, float]:
-    """The unit that suits a time in seconds: its name, and its length in seconds."""
+    """Return the unit that suits a time in seconds: its name, and its length in seconds."""
     name = {-3: "ns", -2: "us", -1: "ms"}.get(int(math.log10(t) // 3), "s")
     return name, {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}[name]
 
 
 def trim_sigfig(x: float, n: int) -> float:
-    """The number with `n` significant digits."""
+    """Round to `n` significant digits."""
     if not x:
         return 0.0
     scale = 10 ** (math.floor(math.log10(abs(x))) + 1 - n)
@@ -33,7 +33,7 @@ def trim_sigfig(x: float, n: int) -> float:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What was measured, without the values of variables."""
+    """The statement that was measured, its setup and its labels, without the values of variables."""
 
     stmt: str
     setup: str
@@ -46,27 +46,27 @@ class TaskSpec:
 
     @property
     def title(self) -> str:
-        """The label, or the statement where there is none."""
+        """The label, or the statement if there is no label."""
         sub = f": {self.sub_label}" if self.sub_label else ""
         if self.label is not None or "\n" not in self.stmt:
             return (self.stmt if self.label is None else self.label) + sub
         return f"stmt:{f' ({self.sub_label})' if self.sub_label else ''}\n{textwrap.indent(self.stmt, '  ')}"
 
     def setup_str(self) -> str:
-        """The setup as a line, or several; empty when nothing is set up."""
+        """Return the setup as text, empty if there is none."""
         if self.setup in ("", "pass"):
             return ""
         return f"setup:\n{textwrap.indent(self.setup, '  ')}" if "\n" in self.setup else f"setup: {self.setup}"
 
     def summarize(self) -> str:
-        """Title, description and setup."""
+        """Return the title, description and setup."""
         parts = [part for part in (self.title, self.description, self.setup_str()) if part]
         return "\n".join(f"{part}\n" if "\n" in part else part for part in parts)
 
 
 @dataclass(repr=False)
 class Measurement:
-    """Times of one statement: `raw_times` in seconds, each for `number_per_run` runs."""
+    """Times of a statement: each of `raw_times`, in seconds, is for `number_per_run` runs."""
 
     number_per_run: int
     raw_times: list[float]
@@ -80,7 +80,7 @@ class Measurement:
 
     @property
     def times(self) -> list[float]:
-        """Seconds for one run."""
+        """Seconds per run."""
         return [t / self.number_per_run for t in self.raw_times]
 
     @cached_property
@@ -89,39 +89,39 @@ class Measurement:
 
     @property
     def median(self) -> float:
-        """Half of the runs took less."""
+        """Median time per run, in seconds."""
         return self._quartiles[1]
 
     @property
     def mean(self) -> float:
-        """The average run."""
+        """Mean time per run, in seconds."""
         return statistics.fmean(self.times)
 
     @property
     def iqr(self) -> float:
-        """The range that the middle half of the runs lies in."""
+        """Interquartile range of the times per run, in seconds."""
         return self._quartiles[2] - self._quartiles[0]
 
     @property
     def significant_figures(self) -> int:
-        """How many digits of the median mean something, 1 to 4, by the spread of the middle half."""
+        """Number of significant digits of the median, 1 to 4, from the spread of the middle half."""
         times = sorted(self.times)
         middle = times[len(times) // 4 : math.ceil(3 * len(times) / 4)]
         error = max(1.645 * statistics.pstdev(middle) / math.sqrt(len(middle)), _LEAST_ERROR)
         return min(max(math.floor(math.log10(self.median / error)), 1), _MOST_FIGURES)
 
     def meets_confidence(self, threshold: float = _SUSPICIOUS) -> bool:
-        """Whether the interquartile range is below this part of the median."""
+        """Return whether the interquartile range is below `threshold` times the median."""
         return self.iqr / self.median < threshold
 
     @property
     def has_warnings(self) -> bool:
-        """Whether the times spread so far that they are to be doubted."""
+        """Whether the spread of the times makes them unreliable."""
         return not self.meets_confidence()
 
     @property
     def as_row_name(self) -> str:
-        """Its name in a table."""
+        """The row name in a table."""
         return self.task_spec.sub_label or self.task_spec.stmt or "[Unknown]"
 
     def __repr__(self) -> str:
@@ -140,7 +140,7 @@ class Measurement:
 
     @staticmethod
     def merge(measurements: Iterable[Measurement]) -> list[Measurement]:
-        """Measurements of the same task put together, as runs one by one and without metadata."""
+        """Merge measurements of the same task, as single runs and without metadata."""
         times: dict[TaskSpec, list[float]] = {}
         for m in measurements:
             times.setdefault(m.task_spec, []).extend(m.times)

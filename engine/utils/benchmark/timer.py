@@ -1,4 +1,4 @@
-"""`Timer`: how long a statement takes, repeated until the number is one to trust."""
+"""`Timer`: measure the run time of a statement, repeated until the result is reliable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Timer", "timer"]
 
 
 def timer() -> float:
-    """The clock, in seconds; on a GPU, when the work that it was given is done."""
+    """Return the time in seconds, after synchronizing with the GPU if one is in use."""
     if devices.gpu is not None:
         from ...cuda import synchronize
 
@@ -39,10 +39,10 @@ def _threads(n: int) -> Iterator[None]:
 
 
 class Timer:
-    """The time that `stmt` takes, after `setup` and with the variables `globals`, on `num_threads` threads.
+    """Time `stmt`, run after `setup` with the variables `globals` on `num_threads` threads.
 
-    `label`, `sub_label`, `description` and `env` are words for the result. RuntimeError for another language than Python, and for
-    `global_setup`, which is C++'s.
+    `label`, `sub_label`, `description` and `env` describe the result. Raises RuntimeError for languages other than Python, and for
+    `global_setup`, which is for C++ only.
     """
 
     def __init__(
@@ -71,15 +71,15 @@ class Timer:
         self._task_spec = TaskSpec(stmt, setup, "", label, sub_label, description, env, num_threads)
 
     def timeit(self, number: int = 1_000_000) -> Measurement:
-        """One measurement of `number` runs, after a hundredth as many to warm up."""
+        """Measure `number` runs once, after `number // 100` warm-up runs (at least 2)."""
         with _threads(self._task_spec.num_threads):
             self._timeit(max(number // 100, 2))
             return Measurement(number, [self._timeit(number)], self._task_spec)
 
     def blocked_autorange(self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2) -> Measurement:
-        """Measurements of as many runs as make the clock's own time negligible, for at least `min_run_time` seconds together.
+        """Measure blocks of runs, long enough to make the timer's overhead negligible, for at least `min_run_time` seconds in total.
 
-        `callback(number, seconds)` hears of each measurement.
+        `callback(number, seconds)` is called after each block.
         """
         number = self._block_size(min_run_time)
         return self._measured(number, lambda times: True, min_run_time, float("inf"), callback)
@@ -92,7 +92,7 @@ class Timer:
         max_run_time: float = 10.0,
         callback: Callable[[int, float], Any] | None = None,
     ) -> Measurement:
-        """The same, until the interquartile range is below `threshold` of the median, or `max_run_time` seconds have passed."""
+        """Measure blocks until the interquartile range is below `threshold` times the median or `max_run_time` seconds have passed."""
 
         def enough(times: list[float]) -> bool:
             return len(times) > 3 and Measurement(number, times, self._task_spec).meets_confidence(threshold)
@@ -101,15 +101,15 @@ class Timer:
         return self._measured(number, enough, min_run_time, max_run_time, callback)
 
     def autorange(self, callback: Any = None) -> None:
-        """Refused, as PyTorch does."""
+        """Raise NotImplementedError, as in PyTorch."""
         raise NotImplementedError("See `Timer.blocked_autorange.`")
 
     def repeat(self, repeat: int = -1, number: int = -1) -> None:
-        """Refused, as PyTorch does."""
+        """Raise NotImplementedError, as in PyTorch."""
         raise NotImplementedError("See `Timer.blocked_autorange.`")
 
     def collect_callgrind(self, *args: Any, **kwargs: Any) -> None:
-        """Refused: counting instructions takes Valgrind and PyTorch's build."""
+        """Raise RuntimeError: instruction counts need Valgrind and PyTorch's build."""
         raise RuntimeError("Timer.collect_callgrind: instructions are not counted here; blocked_autorange() measures the time")
 
     def _timeit(self, number: int) -> float:

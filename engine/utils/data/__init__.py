@@ -1,4 +1,4 @@
-"""`engine.utils.data`, PyTorch's address of `engine.data`."""
+"""`engine.utils.data`: PyTorch's name for `engine.data`."""
 
 from ...data import *  # noqa: F403
 from ...data import __all__

@@ -1,4 +1,4 @@
-"""`torch.utils.data.dataloader`: the loader, and what it uses by default."""
+"""`torch.utils.data.dataloader`: the loader and its default functions."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar

@@ -1,3 +1,3 @@
-"""PyTorch's address of what a loader is made of; libraries import it although it is called private."""
+"""PyTorch's names for the internals of a loader; libraries import this package although it is private."""
 
 from . import collate, fetch, worker

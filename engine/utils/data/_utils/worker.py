@@ -1,4 +1,4 @@
-"""PyTorch's address of what a worker knows of itself."""
+"""PyTorch's names for `WorkerInfo` and `get_worker_info`."""
 
 from ....data.worker import WorkerInfo, get_worker_info
 
