@@ -1,4 +1,4 @@
-"""`engine.distributions`: probability distributions under PyTorch's names, with sampling, log densities, gradients and divergences."""
+"""`engine.distributions`: probability distributions under PyTorch's names, with sampling, log densities and KL divergences."""
 
 from . import constraints, kl_between, transforms  # kl_between registers its divergences
 from .bernoulli import Bernoulli

@@ -1,4 +1,4 @@
-"""The Bernoulli distribution: one trial."""
+"""The Bernoulli distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import broadcast_all
 
 
 class Bernoulli(Odds, ExponentialFamily):
-    """1 with probability `probs` (or log odds `logits`), else 0."""
+    """Distribution of a variable that is 1 with probability `probs` (or log odds `logits`) and 0 otherwise."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.boolean

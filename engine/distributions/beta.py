@@ -1,4 +1,4 @@
-"""The beta distribution on the unit interval."""
+"""The beta distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import broadcast_all
 
 
 class Beta(ExponentialFamily):
-    """Density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1)."""
+    """Beta distribution on [0, 1], with density proportional to x^(concentration1 - 1) (1 - x)^(concentration0 - 1)."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval

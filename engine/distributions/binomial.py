@@ -1,4 +1,4 @@
-"""The binomial distribution: successes in n trials."""
+"""The binomial distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import broadcast_all
 
 
 class Binomial(Odds, Distribution):
-    """k of `total_count` trials, each with probability `probs` or log odds `logits`."""
+    """Number of successes in `total_count` trials, each with success probability `probs` or log odds `logits`."""
 
     arg_constraints = {"total_count": constraints.nonnegative_integer, "probs": constraints.unit_interval, "logits": constraints.real}
     has_enumerate_support = True
@@ -57,8 +57,8 @@ class Binomial(Odds, Distribution):
             self._validate_sample(value)
         n = self.total_count
         choose = engine.lgamma(n + 1) - engine.lgamma(value + 1) - engine.lgamma(n - value + 1)
-        # k log p + (n - k) log(1 - p), by the logits and without overflow
-        above = (self.logits + self.logits.clamp(min=0) - self.logits.clamp(max=0)) / 2  # max(logits, 0), with the slope 1/2 at 0
+        # k log p + (n - k) log(1 - p) in terms of the logits, without overflow
+        above = (self.logits + self.logits.clamp(min=0) - self.logits.clamp(max=0)) / 2  # max(logits, 0), with derivative 1/2 at 0
         normaliser = n * above + n * engine.log1p(engine.exp(-engine.abs(self.logits)))
         return value * self.logits + choose - normaliser
 

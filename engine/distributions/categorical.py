@@ -1,4 +1,4 @@
-"""The categorical distribution: one of k classes."""
+"""The categorical distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import lazy_property, logits_to_probs, probs_to_logits
 
 
 class Categorical(Distribution):
-    """The class numbers 0 to k - 1 with weights `probs` (..., k), which need not add up to 1, or their logarithms `logits`."""
+    """Classes 0 to k - 1 with weights `probs` (..., k), which are normalised, or unnormalised log probabilities `logits`."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True
@@ -48,7 +48,7 @@ class Categorical(Distribution):
 
     @lazy_property
     def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
+        """The log probabilities."""
         return probs_to_logits(self.probs)
 
     @lazy_property

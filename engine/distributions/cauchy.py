@@ -1,4 +1,4 @@
-"""The Cauchy (Lorentz) distribution, which has no mean."""
+"""The Cauchy (Lorentz) distribution, the mean of which is undefined."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import broadcast_all
 
 
 class Cauchy(Distribution):
-    """Median `loc`, half width at half maximum `scale`."""
+    """Cauchy distribution with median `loc` and half width at half maximum `scale`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

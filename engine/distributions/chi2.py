@@ -1,4 +1,4 @@
-"""The chi-squared distribution: the sum of the squares of normal numbers."""
+"""The chi-squared distribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .gamma import Gamma
 
 
 class Chi2(Gamma):
-    """`df` degrees of freedom."""
+    """Sum of the squares of `df` independent standard normal variables."""
 
     arg_constraints = {"df": constraints.positive}
 

@@ -1,4 +1,4 @@
-"""From a constraint to a map onto it: `biject_to` finds a bijection, `transform_to` one that need not be, often better to optimise with."""
+"""`biject_to` and `transform_to`: find a transform from unconstrained space to a constraint's region, bijective or not."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["ConstraintRegistry", "biject_to", "transform_to"]
 
 
 class ConstraintRegistry:
-    """Which function makes the transform for which kind of constraint."""
+    """Maps constraint types to functions that return a transform."""
 
     def __init__(self) -> None:
         self._registry: dict[type, Callable] = {}
         super().__init__()
 
     def register(self, constraint: Any, factory: Callable | None = None) -> Any:
-        """Tell `factory(constraint)` for a class of constraints, or for that of an instance. Without it: a decorator."""
+        """Register `factory(constraint)` for a constraint class, or the class of an instance. Without `factory`, return a decorator."""
         if factory is None:
             return lambda factory: self.register(constraint, factory)
         kind = type(constraint) if isinstance(constraint, constraints.Constraint) else constraint
@@ -30,7 +30,7 @@ class ConstraintRegistry:
         return factory
 
     def __call__(self, constraint: Any) -> Any:
-        """The transform from unconstrained numbers to the region. NotImplementedError where none is known."""
+        """Return a transform onto the constraint's region. Raises NotImplementedError if none is registered."""
         try:
             factory = self._registry[type(constraint)]
         except KeyError:

@@ -1,4 +1,4 @@
-"""What values parameters and samples may have: `constraint.check(value)` says for each event whether it is inside."""
+"""Constraints on parameters and samples: `constraint.check(value)` tests each event."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = [
 
 
 class Constraint:
-    """A region. `event_dim` is how many of the last dimensions make one event; a discrete region holds isolated points."""
+    """A region of valid values. `event_dim` is the number of trailing dimensions that form an event."""
 
     is_discrete = False
     event_dim = 0
 
     def check(self, value: Any) -> Any:
-        """For each event whether it is in the region."""
+        """Return a boolean tensor that is True for each event in the region."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -32,7 +32,7 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """A region that depends on other values: it cannot be checked by itself."""
+    """A region that depends on other values, so that it cannot be checked on its own."""
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
         self._discrete, self._events = is_discrete, event_dim
@@ -61,12 +61,12 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a constraint cannot be checked by itself."""
+    """Return whether a constraint depends on other values and cannot be checked on its own."""
     return isinstance(constraint, _Dependent)
 
 
 class dependent_property(property, _Dependent):
-    """A property of a distribution that answers its constraint: `@constraints.dependent_property(event_dim=0)`."""
+    """A property that returns a distribution's constraint: `@constraints.dependent_property(event_dim=0)`."""
 
     def __init__(self, fn: Any = None, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
         super().__init__(fn)
@@ -77,7 +77,7 @@ class dependent_property(property, _Dependent):
 
 
 class _Independent(Constraint):
-    """The last `reinterpreted_batch_ndims` dimensions of a region as one event."""
+    """A constraint with `reinterpreted_batch_ndims` more trailing dimensions treated as part of the event."""
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int):
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
@@ -102,7 +102,7 @@ class _Independent(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """The region of a mixture's components, whose batch dimension is one less than theirs."""
+    """The constraint of a mixture's components, applied to samples without the component dimension."""
 
     def __init__(self, base_constraint: Any):
         self.base_constraint = base_constraint
@@ -139,7 +139,7 @@ class _OneHot(Constraint):
 
 
 class _Bounded(Constraint):
-    """A region with bounds, which are numbers or tensors."""
+    """Base class of constraints with scalar or tensor bounds."""
 
     low: Any = None
     high: Any = None
@@ -171,7 +171,7 @@ class _IntegerGreaterThan(_Bounded):
 
 class _Real(Constraint):
     def check(self, value: Any) -> Any:
-        return value == value  # false for nan
+        return value == value  # False for nan
 
 
 class _GreaterThan(_Bounded):
@@ -274,7 +274,7 @@ class _PositiveDefinite(_Symmetric):
 
 
 class _Cat(Constraint):
-    """Regions side by side along `dim`."""
+    """Constraints on consecutive parts of a tensor along `dim`."""
 
     def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None):
         self.cseq, self.dim = list(cseq), dim
@@ -296,7 +296,7 @@ class _Cat(Constraint):
 
 
 class _Stack(Constraint):
-    """Regions for the slices along `dim`."""
+    """Constraints on the slices of a tensor along `dim`."""
 
     def __init__(self, cseq: Any, dim: int = 0):
         self.cseq, self.dim = list(cseq), dim

@@ -14,7 +14,7 @@ from .utils import broadcast_all, clamp_probs, holds, lazy_property, logits_to_p
 
 
 class ContinuousBernoulli(ExponentialFamily):
-    """Density proportional to probs^x (1 - probs)^(1 - x) for x in [0, 1]. Near 1/2, between `lims`, series stand for the formulas."""
+    """Density proportional to probs^x (1 - probs)^(1 - x) on [0, 1]. Series replace the formulas if `probs` is within `lims`."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval
@@ -47,11 +47,11 @@ class ContinuousBernoulli(ExponentialFamily):
         return (self.probs <= self._lims[0]) | (self.probs > self._lims[1])
 
     def _cut(self) -> Tensor:
-        """The probabilities, with those near 1/2 moved away from where the formulas are 0 / 0."""
+        """Replace probabilities near 1/2 by `lims[0]`, since the formulas are 0 / 0 at 1/2."""
         return engine.where(self._outside(), self.probs, self._lims[0] * engine.ones_like(self.probs))
 
     def _log_normaliser(self) -> Tensor:
-        """The logarithm of 2 artanh(1 - 2 p) / (1 - 2 p); log 2 + 4/3 (p - 1/2)^2 + 104/45 (p - 1/2)^4 near 1/2."""
+        """log(2 artanh(1 - 2 p) / (1 - 2 p)), or log 2 + 4/3 (p - 1/2)^2 + 104/45 (p - 1/2)^4 near 1/2."""
         cut = self._cut()
         below = engine.where(cut <= 0.5, cut, engine.zeros_like(cut))
         above = engine.where(cut >= 0.5, cut, engine.ones_like(cut))
@@ -85,7 +85,7 @@ class ContinuousBernoulli(ExponentialFamily):
 
     @lazy_property
     def probs(self) -> Tensor:
-        """The parameter in (0, 1); it is not a probability here."""
+        """The parameter in (0, 1), which is not the mean here."""
         return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     @property

@@ -1,4 +1,4 @@
-"""The Dirichlet distribution on the simplex."""
+"""The Dirichlet distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .exp_family import ExponentialFamily
 
 
 class _Dirichlet(engine.autograd.Function):
-    """Gamma numbers divided by their sum; the gradient is that of the beta distributions which are its margins."""
+    """Sample normalised gamma variables; the gradient follows from the beta marginals."""
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ class _Dirichlet(engine.autograd.Function):
 
 
 class Dirichlet(ExponentialFamily):
-    """`concentration` (..., k): density proportional to the product of x_i^(concentration_i - 1)."""
+    """Dirichlet distribution with `concentration` (..., k) and density proportional to the product of x_i^(concentration_i - 1)."""
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
     support = constraints.simplex

@@ -1,4 +1,4 @@
-"""What a distribution is: a batch of independent ones (`batch_shape`), each of whose samples has `event_shape`."""
+"""`Distribution`: a batch of independent distributions of shape `batch_shape`, with samples of shape `event_shape`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .utils import holds, lazy_property
 
 
 class Distribution:
-    """The base of all. `sample` draws without gradient, `rsample` with (where `has_rsample`), `log_prob` is the log density.
+    """Base class of all distributions. `rsample` is differentiable (if `has_rsample`), `sample` is not; `log_prob` is the log density.
 
-    With `validate_args`, parameters are checked when it is made and values when their density is asked for (ValueError).
+    `validate_args` checks the parameters on construction and the values passed to densities, and raises ValueError if they are invalid.
     """
 
     has_rsample: Any = False
@@ -26,7 +26,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check their arguments from now on, where they are not told."""
+        """Set whether distributions validate their arguments by default."""
         if value not in (True, False):
             raise ValueError(f"set_default_validate_args: expected True or False, got {value!r}")
         Distribution._validate_args = value
@@ -50,7 +50,7 @@ class Distribution:
             if constraints.is_dependent(constraint):
                 continue
             if name not in self.__dict__ and isinstance(inspect.getattr_static(type(self), name, None), lazy_property):
-                continue  # not given: it follows from the others
+                continue  # derived from the given parameters
             value = getattr(self, name)
             if not holds(constraint.check(value)):
                 raise ValueError(
@@ -59,11 +59,11 @@ class Distribution:
                 )
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """The same distribution with its batch broadcast to `batch_shape`."""
+        """Return the distribution with its batch expanded to `batch_shape`."""
         raise NotImplementedError(f"{type(self).__name__}.expand")
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
-        """What an `expand` fills: `_instance`, or a new object of this class, whose `__init__` must be that of `cls`."""
+        """Return `_instance`, or a new object of this class if it has the same `__init__` as `cls`, for `expand` to fill."""
         if _instance is None and type(self).__init__ != cls.__init__:  # type: ignore[misc]
             raise NotImplementedError(
                 f"Subclass {type(self).__name__} of {cls.__name__} that defines a custom __init__ method must also define a custom "
@@ -72,7 +72,7 @@ class Distribution:
         return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _expanded(self, _instance: Any, batch_shape: Any, *names: str) -> Any:
-        """A copy whose parameters `names` are expanded to `batch_shape`; those it does not have are left out."""
+        """Return a copy with the parameters `names` expanded to `batch_shape`, skipping those not set."""
         cls = type(self)
         new = cls.__new__(cls) if _instance is None else _instance
         batch_shape = Size(batch_shape)
@@ -85,12 +85,12 @@ class Distribution:
         return new
 
     def _parameter_dims(self, name: str) -> int:
-        """How many of a parameter's last dimensions belong to one distribution of the batch."""
+        """Return the number of trailing dimensions of a parameter that are not batch dimensions."""
         return 0
 
     @property
     def batch_shape(self) -> Size:
-        """The shape over which parameters are batched."""
+        """The shape of the batch of parameters."""
         return self._batch_shape
 
     @property
@@ -99,7 +99,7 @@ class Distribution:
         return self._event_shape
 
     if TYPE_CHECKING:
-        support: Any  # in some an attribute of the class, in some a property
+        support: Any  # a class attribute in some subclasses, a property in others
     else:
 
         @property
@@ -133,43 +133,43 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """The same, as differentiable functions of the parameters (reparameterised)."""
+        """Draw samples like `sample`, differentiable in the parameters (reparameterised)."""
         raise NotImplementedError(f"{type(self).__name__}.rsample")
 
     def sample_n(self, n: int) -> Tensor:
-        """`n` samples. Deprecated: use `sample((n,))`."""
+        """Return `n` samples. Deprecated: use `sample((n,))`."""
         warnings.warn("sample_n will be deprecated. Use .sample((n,)) instead", UserWarning, stacklevel=2)
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the probability (density) at `value`."""
+        """Return the log probability (density) at `value`."""
         raise NotImplementedError(f"{type(self).__name__}.log_prob")
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of not more than `value`."""
+        """Return the cumulative distribution function, P(X <= value)."""
         raise NotImplementedError(f"{type(self).__name__}.cdf")
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The inverse of `cdf`."""
+        """Return the inverse of `cdf`."""
         raise NotImplementedError(f"{type(self).__name__}.icdf")
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values of a discrete distribution, along a new first dimension."""
+        """Return all values of a discrete distribution, along a new first dimension."""
         raise NotImplementedError(f"{type(self).__name__}.enumerate_support")
 
     def entropy(self) -> Tensor:
-        """The entropy in nats, of each distribution of the batch."""
+        """Return the entropy in nats of each distribution in the batch."""
         raise NotImplementedError(f"{type(self).__name__}.entropy")
 
     def perplexity(self) -> Tensor:
-        """exp(entropy)."""
+        """Return exp(entropy)."""
         return engine.exp(self.entropy())
 
     def _extended_shape(self, sample_shape: Any = ()) -> Size:
         return Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Any) -> None:
-        """ValueError for a value whose shape does not fit, or that lies outside the support."""
+        """Raise ValueError if the value has the wrong shape or is outside the support."""
         if not isinstance(value, Tensor):
             raise ValueError("The value argument to log_prob must be a Tensor")
         begin = value.dim() - len(self._event_shape)

@@ -1,4 +1,4 @@
-"""Exponential families: the entropy by differentiating the log normaliser."""
+"""Exponential families: entropy from derivatives of the log normaliser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .distribution import Distribution
 
 
 class ExponentialFamily(Distribution):
-    """A density exp(<t(x), theta> - F(theta) + k(x)) with natural parameters theta and log normaliser F."""
+    """Distributions with density exp(<t(x), theta> - F(theta) + k(x)), natural parameters theta and log normaliser F."""
 
     @property
     def _natural_params(self) -> tuple:
@@ -23,7 +23,7 @@ class ExponentialFamily(Distribution):
     _mean_carrier_measure: Any = NotImplemented  # E[k(x)]
 
     def entropy(self) -> Tensor:
-        """F(theta) - <theta, grad F> - E[k(x)] (Nielsen and Nock, 2010)."""
+        """Return F(theta) - <theta, grad F> - E[k(x)] (Nielsen and Nock, 2010)."""
         if self._mean_carrier_measure is NotImplemented:
             raise NotImplementedError(f"{type(self).__name__}.entropy")
         result = -self._mean_carrier_measure

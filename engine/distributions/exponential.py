@@ -1,4 +1,4 @@
-"""The exponential distribution: waiting for an event that comes at a constant rate."""
+"""The exponential distribution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .utils import broadcast_all
 
 
 class Exponential(ExponentialFamily):
-    """Density rate exp(-rate x) for x >= 0."""
+    """Exponential distribution with density rate exp(-rate x) for x >= 0."""
 
     arg_constraints = {"rate": constraints.positive}
     support = constraints.nonnegative

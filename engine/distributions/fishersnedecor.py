@@ -1,4 +1,4 @@
-"""The Fisher-Snedecor (F) distribution: a quotient of chi-squared numbers."""
+"""The Fisher-Snedecor (F) distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import at_least_tiny, broadcast_all
 
 
 class FisherSnedecor(Distribution):
-    """(chi2(df1) / df1) / (chi2(df2) / df2)."""
+    """Ratio (chi2(df1) / df1) / (chi2(df2) / df2) of independent chi-squared variables."""
 
     arg_constraints = {"df1": constraints.positive, "df2": constraints.positive}
     support = constraints.positive

@@ -1,4 +1,4 @@
-"""The gamma distribution, from which beta, chi-squared, Dirichlet, Student's t and others are made."""
+"""The gamma distribution, on which beta, chi-squared, Dirichlet, Student's t and others are based."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .utils import at_least_tiny, broadcast_all
 
 
 class _StandardGamma(engine.autograd.Function):
-    """Samples of rate 1, and how they move with their shape parameter."""
+    """Sample with rate 1, differentiably in the shape parameter."""
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:
@@ -36,12 +36,12 @@ class _StandardGamma(engine.autograd.Function):
 
 @randomly
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """One sample of rate 1 for each element, differentiable by implicit reparameterisation (Figurnov et al., 2018)."""
+    """Draw a sample of rate 1 per element, differentiable by implicit reparameterisation (Figurnov et al., 2018)."""
     return _StandardGamma.apply(concentration)
 
 
 class Gamma(ExponentialFamily):
-    """Shape `concentration`, `rate`: density proportional to x^(concentration - 1) exp(-rate x) for x > 0."""
+    """Gamma distribution with density proportional to x^(concentration - 1) exp(-rate x) for x > 0."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.nonnegative

@@ -1,4 +1,4 @@
-"""The generalised Pareto distribution of exceedances."""
+"""The generalised Pareto distribution."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GeneralizedPareto(Distribution):
         return self._expanded(_instance, batch_shape, "loc", "scale", "concentration")
 
     def _split(self) -> tuple:
-        """Where the concentration counts as 0, and the concentration with 1 there."""
+        """Return a mask of the concentrations close to 0, and the concentrations with 1 in their place."""
         zero = engine.isclose(self.concentration, engine.zeros_like(self.concentration))
         return zero, engine.where(zero, engine.ones_like(self.concentration), self.concentration)
 
@@ -45,7 +45,7 @@ class GeneralizedPareto(Distribution):
         return where - engine.log(self.scale)
 
     def log_survival_function(self, value: Any) -> Tensor:
-        """log P(X > value)."""
+        """Return log P(X > value)."""
         if self._validate_args:
             self._validate_sample(value)
         z = (value - self.loc) / self.scale
@@ -53,7 +53,7 @@ class GeneralizedPareto(Distribution):
         return engine.where(zero, -z, -engine.log1p(c * engine.where(zero, engine.zeros_like(z), z)) / c)
 
     def log_cdf(self, value: Any) -> Tensor:
-        """log P(X <= value)."""
+        """Return log P(X <= value)."""
         return engine.log1p(-engine.exp(self.log_survival_function(value)))
 
     def cdf(self, value: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""The geometric distribution: failures before the first success."""
+"""The geometric distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import broadcast_all, holds
 
 
 class Geometric(Odds, Distribution):
-    """k failures with probability (1 - probs)^k probs."""
+    """Number k of failures before the first success, with probability (1 - probs)^k probs."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.nonnegative_integer
@@ -55,7 +55,7 @@ class Geometric(Odds, Distribution):
         if self._validate_args:
             self._validate_sample(value)
         value, probs = broadcast_all(value, self.probs)
-        probs = probs.masked_fill((probs == 1) & (value == 0), 0)  # 0 times the logarithm of 0 is 0 here
+        probs = probs.masked_fill((probs == 1) & (value == 0), 0)  # 0 log 0 is taken as 0
         return value * (-probs).log1p() + self.probs.log()
 
     def entropy(self) -> Tensor:

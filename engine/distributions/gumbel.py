@@ -1,4 +1,4 @@
-"""The Gumbel distribution of extremes."""
+"""The Gumbel distribution of extreme values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .utils import broadcast_all, euler_constant
 
 
 class Gumbel(TransformedDistribution):
-    """Location `loc` (the mode) and `scale`."""
+    """Gumbel distribution with mode `loc` and scale `scale`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -1,4 +1,4 @@
-"""What the distributions of |x| share, where x is symmetric around 0 with one scale."""
+"""Base class of distributions of |x| for a symmetric x with median 0."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .transforms import AbsTransform
 
 
 class Half(TransformedDistribution):
-    """|x| for x of `whole`, a distribution with median 0 and the given `scale`."""
+    """Distribution of |x| for x from `whole`, with median 0 and the given `scale`."""
 
     arg_constraints = {"scale": constraints.positive}
     support = constraints.nonnegative
@@ -42,7 +42,7 @@ class Half(TransformedDistribution):
         return engine.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -math.inf)
 
     def _taken(self, value: Any) -> Any:
-        """What a density is asked of, once it has been validated."""
+        """Convert a validated value for `log_prob`."""
         return value
 
     def cdf(self, value: Any) -> Tensor:

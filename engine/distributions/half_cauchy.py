@@ -13,7 +13,7 @@ from .half import Half
 
 
 class HalfCauchy(Half):
-    """|x| for x Cauchy with median 0 and the given `scale`."""
+    """Distribution of |x| for Cauchy x with median 0 and the given `scale`."""
 
     whole = Cauchy
 

@@ -1,4 +1,4 @@
-"""The half-normal distribution: the size of a normal number."""
+"""The half-normal distribution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .normal import Normal
 
 
 class HalfNormal(Half):
-    """|x| for x normal with mean 0 and standard deviation `scale`."""
+    """Distribution of |x| for normal x with mean 0 and standard deviation `scale`."""
 
     whole = Normal
 

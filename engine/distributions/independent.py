@@ -1,4 +1,4 @@
-"""Batch dimensions taken as dimensions of the event."""
+"""`Independent`: treat batch dimensions of a distribution as event dimensions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .utils import _sum_rightmost
 
 
 class Independent(Distribution):
-    """`base_distribution` with its last `reinterpreted_batch_ndims` batch dimensions in the event: their log densities add up."""
+    """Move the last `reinterpreted_batch_ndims` batch dimensions of `base_distribution` to the event, summing log densities over them."""
 
     arg_constraints = {}
 

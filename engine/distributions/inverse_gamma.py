@@ -15,7 +15,7 @@ from .transforms import PowerTransform
 
 
 class InverseGamma(TransformedDistribution):
-    """1 / x for x gamma with shape `concentration` and rate `rate`."""
+    """Distribution of 1 / x for gamma x with shape `concentration` and rate `rate`."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
     support = constraints.positive

@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences in closed form, found by the types of both distributions; here those of one kind, and the search."""
+"""`kl_divergence`: closed-form Kullback-Leibler divergences, dispatched on the types of both distributions."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ _registry: dict[tuple[type, type], Callable] = {}
 
 
 def register_kl(type_p: type, type_q: type) -> Callable:
-    """Decorate `kl(p, q)` for two kinds of distribution; it serves their subclasses too, where none is closer."""
+    """Register the decorated `kl(p, q)` for two types; also used for subclasses that have no closer match."""
     for given in (type_p, type_q):
-        if not isinstance(given, type):  # any class, as in PyTorch: libraries register distributions that are only like these
+        if not isinstance(given, type):  # any class, as in PyTorch: libraries register duck-typed distributions
             raise TypeError(f"Expected a Distribution subclass but got {given}")
 
     def decorated(fn: Callable) -> Callable:
@@ -59,7 +59,7 @@ def register_kl(type_p: type, type_q: type) -> Callable:
 
 @functools.cache
 def _found(type_p: type, type_q: type) -> Callable | None:
-    """The function registered for the closest classes of both: first by p's, then by q's."""
+    """Return the function registered for the closest match by p's class, then q's; warn if the other order disagrees."""
     matches = [(p, q) for p, q in _registry if issubclass(type_p, p) and issubclass(type_q, q)]
     if not matches:
         return None
@@ -75,7 +75,7 @@ def _found(type_p: type, type_q: type) -> Callable | None:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """KL(p || q) of each pair in the batch; NotImplementedError where no formula is registered."""
+    """Return KL(p || q) for each pair in the batch. Raises NotImplementedError if no formula is registered."""
     fn = _found(type(p), type(q))
     if fn is None:
         raise NotImplementedError(f"No KL(p || q) is implemented for p type {p.__class__.__name__} and q type {q.__class__.__name__}")
@@ -142,7 +142,7 @@ def _exponential_exponential(p: Any, q: Any) -> Tensor:
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _family_family(p: Any, q: Any) -> Tensor:
-    """Bregman's divergence of the log normalisers (Nielsen and Nock, 2010)."""
+    """Bregman divergence of the log normalisers (Nielsen and Nock, 2010)."""
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed using Bregman divergences"
@@ -197,7 +197,7 @@ def _lowrank_lowrank(p: Any, q: Any) -> Tensor:
     apart = q.loc - p.loc
     W, D = q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag
     distance = (apart.pow(2) / D).sum(-1) - _batch_mahalanobis(q._capacitance, _batch_mv(W.mT / D.unsqueeze(-2), apart))
-    # the trace of q's precision times p's covariance, by Woodbury's identity
+    # trace of q's precision times p's covariance, by the Woodbury identity
     A = engine.linalg.solve_triangular(q._capacitance, W.mT / D.unsqueeze(-2), upper=False)
     t31 = (p._unbroadcasted_cov_diag / D).sum(-1)
     t32 = _frobenius(p._unbroadcasted_cov_factor * D.rsqrt().unsqueeze(-1))
@@ -207,7 +207,7 @@ def _lowrank_lowrank(p: Any, q: Any) -> Tensor:
 
 
 def _frobenius(x: Tensor) -> Tensor:
-    """The sum of squares of each matrix."""
+    """Return the squared Frobenius norm of each matrix."""
     return x.pow(2).sum(dim=(-2, -1))
 
 
@@ -295,7 +295,7 @@ def _uniform_uniform(p: Any, q: Any) -> Tensor:
 
 @register_kl(Cauchy, Cauchy)
 def _cauchy_cauchy(p: Any, q: Any) -> Tensor:
-    """Chyzak and Nielsen (2019)."""
+    """Formula of Chyzak and Nielsen (2019)."""
     t1 = ((p.scale + q.scale).pow(2) + (p.loc - q.loc).pow(2)).log()
     return t1 - (4 * p.scale * q.scale).log()
 

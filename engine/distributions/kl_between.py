@@ -1,4 +1,4 @@
-"""Kullback-Leibler divergences between distributions of two kinds: infinite where p reaches out of q's support."""
+"""Kullback-Leibler divergences between different types; infinite if p's support is not contained in q's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _infinite_like(x: Tensor) -> Tensor:
 
 
 def _x_log_x(x: Tensor) -> Tensor:
-    """x log x, 0 at 0."""
+    """Return x log x, with 0 at 0."""
     return engine.special.xlogy(x, x)
 
 

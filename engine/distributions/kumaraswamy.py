@@ -1,4 +1,4 @@
-"""The Kumaraswamy distribution on the unit interval, whose distribution function can be inverted."""
+"""The Kumaraswamy distribution on the unit interval, with a closed-form inverse CDF."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .utils import broadcast_all, euler_constant
 
 
 def _moment(a: Tensor, b: Tensor, n: int) -> Tensor:
-    """E[x^n] = b B(1 + n / a, b)."""
+    """Return E[x^n] = b B(1 + n / a, b)."""
     arg = 1 + n / a
     return engine.exp(engine.lgamma(arg) + engine.lgamma(b) - engine.lgamma(arg + b)) * b
 
 
 class Kumaraswamy(TransformedDistribution):
-    """P(X <= x) = 1 - (1 - x^concentration1)^concentration0."""
+    """Kumaraswamy distribution with CDF 1 - (1 - x^concentration1)^concentration0."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
     support = constraints.unit_interval
@@ -53,7 +53,7 @@ class Kumaraswamy(TransformedDistribution):
     def mode(self) -> Tensor:
         a, b = self.concentration1, self.concentration0
         log_mode = b.reciprocal() * (-b).log1p() - (-a * b).log1p()
-        return log_mode.masked_fill((a < 1) | (b < 1), math.nan).exp()  # masked first: what is masked has no slope
+        return log_mode.masked_fill((a < 1) | (b < 1), math.nan).exp()  # masked before exp, so that masked elements get no gradient
 
     @property
     def variance(self) -> Tensor:

@@ -13,7 +13,7 @@ from .utils import broadcast_all
 
 
 class Laplace(Distribution):
-    """Mean `loc`; the density falls off as exp(-|x - loc| / scale)."""
+    """Laplace distribution with mean `loc` and density proportional to exp(-|x - loc| / scale)."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -15,7 +15,7 @@ from .utils import broadcast_all
 
 
 class LKJCholesky(Distribution):
-    """Lower factors L (dim, dim) of correlation matrices, with density proportional to det(L L^T)^(concentration - 1)."""
+    """Lower Cholesky factors L (dim, dim) of correlation matrices, with density proportional to det(L L^T)^(concentration - 1)."""
 
     arg_constraints = {"concentration": constraints.positive}
     support = constraints.corr_cholesky
@@ -38,7 +38,7 @@ class LKJCholesky(Distribution):
         return new
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """By the onion method: row by row, a direction and how far it goes."""
+        """Sample by the onion method: a random direction and length for each row."""
         with engine.no_grad():
             y = self._beta.sample(sample_shape).unsqueeze(-1)
             u = engine.randn(self._extended_shape(sample_shape), dtype=y.dtype, device=y.device).tril(-1)
@@ -56,7 +56,7 @@ class LKJCholesky(Distribution):
         order = engine.arange(2, self.dim + 1, device=self.concentration.device)
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
         unnormalised = engine.sum(order * diagonal.log(), dim=-1)
-        # the normalising constant of theorem 2 of the paper
+        # normalising constant from theorem 2 of the paper
         less = self.dim - 1
         alpha = self.concentration + 0.5 * less
         denominator = engine.lgamma(alpha) * less

@@ -13,7 +13,7 @@ from .transforms import ExpTransform
 
 
 class LogNormal(TransformedDistribution):
-    """exp(x) for x normal with mean `loc` and standard deviation `scale`."""
+    """Distribution of exp(x) for normal x with mean `loc` and standard deviation `scale`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.positive

@@ -13,7 +13,7 @@ from .transforms import StickBreakingTransform
 
 
 class LogisticNormal(TransformedDistribution):
-    """Normal vectors of length k - 1 broken into k parts of 1."""
+    """Distribution on the simplex of k parts, from normal vectors of length k - 1 by stick breaking."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.simplex

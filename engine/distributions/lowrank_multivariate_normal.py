@@ -1,4 +1,4 @@
-"""The normal distribution of vectors whose covariance is of low rank, but for a diagonal."""
+"""The multivariate normal distribution with a low-rank plus diagonal covariance."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .utils import _standard_normal, lazy_property
 
 
 def _capacitance_tril(W: Tensor, D: Tensor) -> Tensor:
-    """The Cholesky factor of I + W^T D^-1 W, of the size of the rank (Woodbury's matrix identity)."""
+    """Return the Cholesky factor of I + W^T D^-1 W, of shape (rank, rank), for the Woodbury identity."""
     m = W.size(-1)
     K = engine.matmul(W.mT / D.unsqueeze(-2), W)
     return engine.linalg.cholesky(K + engine.eye(m, dtype=W.dtype, device=W.device))
 
 
 class LowRankMultivariateNormal(Distribution):
-    """Mean `loc` (..., k), covariance cov_factor cov_factor^T + diag(cov_diag), with `cov_factor` (..., k, m)."""
+    """Multivariate normal with mean `loc` (..., k), covariance cov_factor cov_factor^T + diag(cov_diag), and `cov_factor` (..., k, m)."""
 
     arg_constraints = {
         "loc": constraints.real_vector,
@@ -74,7 +74,7 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
-        """The covariance, written out."""
+        """The covariance matrix."""
         W = self._unbroadcasted_cov_factor
         found = engine.matmul(W, W.mT) + engine.diag_embed(self._unbroadcasted_cov_diag)
         return found.expand(self._batch_shape + self._event_shape + self._event_shape)
@@ -90,7 +90,7 @@ class LowRankMultivariateNormal(Distribution):
 
     @lazy_property
     def precision_matrix(self) -> Tensor:
-        """The inverse of the covariance, by Woodbury's identity."""
+        """The inverse of the covariance, by the Woodbury identity."""
         W, D = self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag
         A = engine.linalg.solve_triangular(self._capacitance, W.mT / D.unsqueeze(-2), upper=False)
         found = engine.diag_embed(D.reciprocal()) - engine.matmul(A.mT, A)

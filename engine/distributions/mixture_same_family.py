@@ -1,4 +1,4 @@
-"""Mixtures of distributions of one family."""
+"""Mixtures of distributions of the same type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .distribution import Distribution
 
 
 class MixtureSameFamily(Distribution):
-    """`mixture_distribution` (a Categorical) chooses among the last batch dimension of `component_distribution`."""
+    """Mixture over the last batch dimension of `component_distribution`, with weights from a Categorical `mixture_distribution`."""
 
     arg_constraints = {}
     has_rsample = False
@@ -68,7 +68,7 @@ class MixtureSameFamily(Distribution):
 
     @property
     def variance(self) -> Tensor:
-        """The law of total variance."""
+        """The variance, by the law of total variance."""
         at, weights = -1 - self._event_ndims, self._weights()
         within = (weights * self.component_distribution.variance).sum(dim=at)
         between = (weights * (self.component_distribution.mean - self.mean.unsqueeze(at)).pow(2.0)).sum(dim=at)

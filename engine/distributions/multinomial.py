@@ -1,4 +1,4 @@
-"""The multinomial distribution: how often each of k classes came in n trials."""
+"""The multinomial distribution."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .utils import broadcast_all
 
 
 class Multinomial(Distribution):
-    """Counts (..., k) of `total_count` draws with probabilities `probs` or logarithms of weights `logits`."""
+    """Counts (..., k) of `total_count` draws with probabilities `probs` or unnormalised log probabilities `logits`."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 
@@ -39,7 +39,7 @@ class Multinomial(Distribution):
 
     @property
     def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
+        """The log probabilities."""
         return self._categorical.logits
 
     @property

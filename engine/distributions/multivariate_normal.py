@@ -1,4 +1,4 @@
-"""The normal distribution of vectors."""
+"""The multivariate normal distribution."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from .utils import _standard_normal, lazy_property
 
 
 def _batch_mv(matrix: Tensor, vector: Tensor) -> Tensor:
-    """Matrices times vectors, both in batches."""
+    """Batched matrix-vector product."""
     return engine.matmul(matrix, vector.unsqueeze(-1)).squeeze(-1)
 
 
 def _batch_mahalanobis(L: Tensor, x: Tensor) -> Tensor:
-    """The square of |L^-1 x| for lower triangular L and vectors x; batches broadcast."""
+    """Return |L^-1 x|^2 for lower triangular L and vectors x; batches broadcast."""
     shape = engine.broadcast_shapes(L.shape[:-2], x.shape[:-1])
     L, x = L.expand((*shape, *L.shape[-2:])), x.expand((*shape, x.shape[-1]))
     return engine.linalg.solve_triangular(L, x.unsqueeze(-1), upper=False).squeeze(-1).pow(2).sum(-1)
 
 
 def precision_to_scale_tril(P: Tensor) -> Tensor:
-    """The lower Cholesky factor of a precision matrix's inverse, without the inverse."""
+    """Return the lower Cholesky factor of a precision matrix's inverse, without forming the inverse."""
     Lf = engine.linalg.cholesky(engine.flip(P, (-2, -1)))
     L_inv = engine.transpose(engine.flip(Lf, (-2, -1)), -2, -1)
     eye = engine.eye(P.shape[-1], dtype=P.dtype, device=P.device)
@@ -34,14 +34,14 @@ def precision_to_scale_tril(P: Tensor) -> Tensor:
 
 
 def scale_tril_of(name: str, matrix: Tensor) -> Tensor:
-    """The Cholesky factor of the covariance that is given as the parameter of this name: by its factor, itself, or its inverse."""
+    """Return the Cholesky factor of a covariance given as the parameter `name`: the covariance, its inverse or its factor."""
     if name == "covariance_matrix":
         return engine.linalg.cholesky(matrix)
     return matrix if name == "scale_tril" else precision_to_scale_tril(matrix)
 
 
 class MultivariateNormal(Distribution):
-    """Mean `loc` (..., k), and one of the covariance matrix, its inverse or its lower Cholesky factor (..., k, k)."""
+    """Multivariate normal with mean `loc` (..., k), and a covariance, precision or lower Cholesky factor (..., k, k)."""
 
     arg_constraints = {
         "loc": constraints.real_vector,
@@ -86,7 +86,7 @@ class MultivariateNormal(Distribution):
 
     @lazy_property
     def covariance_matrix(self) -> Tensor:
-        """The covariance."""
+        """The covariance matrix."""
         L = self._unbroadcasted_scale_tril
         return engine.matmul(L, L.mT).expand(self._batch_shape + self._event_shape + self._event_shape)
 

@@ -1,4 +1,4 @@
-"""The negative binomial distribution: successes before a number of failures."""
+"""The negative binomial distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import broadcast_all, lazy_property
 
 
 class NegativeBinomial(Odds, Distribution):
-    """k successes of probability `probs` (or log odds `logits`) before `total_count` failures, which need not be a whole number."""
+    """Successes with probability `probs` (or log odds `logits`) before `total_count` failures, which may be fractional."""
 
     arg_constraints = {
         "total_count": constraints.greater_than_eq(0),

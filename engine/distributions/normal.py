@@ -14,7 +14,7 @@ from .utils import _standard_normal, broadcast_all
 
 
 class Normal(ExponentialFamily):
-    """Mean `loc`, standard deviation `scale`."""
+    """Normal distribution with mean `loc` and standard deviation `scale`."""
 
     arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

@@ -1,4 +1,4 @@
-"""Distributions of trials that succeed or fail: told by probabilities or by log odds, each of which gives the other."""
+"""`Odds`: a mixin for distributions parametrised by `probs` or `logits`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from .utils import lazy_property, logits_to_probs, probs_to_logits
 
 
 class Odds:
-    """`probs` or `logits` as it was given, in `_param` too; the other is computed when it is first asked for, with gradients."""
+    """Holds the given one of `probs` and `logits`, also as `_param`; the other is computed lazily and differentiably."""
 
     _param: Tensor
 
     @staticmethod
     def _one_of(probs: Any, logits: Any) -> tuple[Any, str]:
-        """What was given and its name. ValueError unless it is one of the two."""
+        """Return the given parameter and its name. Raises ValueError unless exactly one is given."""
         if (probs is None) == (logits is None):
             raise ValueError("Either `probs` or `logits` must be specified, but not both.")
         return (probs, "probs") if probs is not None else (logits, "logits")

@@ -1,4 +1,4 @@
-"""One of k classes as a vector of zeros with a one."""
+"""The categorical distribution over one-hot vectors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .distribution import Distribution
 
 
 class OneHotCategorical(Distribution):
-    """As `Categorical`, with samples (..., k)."""
+    """Like `Categorical`, with one-hot samples (..., k)."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.one_hot
@@ -34,7 +34,7 @@ class OneHotCategorical(Distribution):
 
     @property
     def logits(self) -> Tensor:
-        """The logarithms of the probabilities."""
+        """The log probabilities."""
         return self._categorical.logits
 
     @property
@@ -77,7 +77,7 @@ class OneHotCategorical(Distribution):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """Samples whose gradient is that of the probabilities (Bengio et al., 2013)."""
+    """One-hot samples with the gradient of the probabilities (straight-through; Bengio et al., 2013)."""
 
     has_rsample = True
 

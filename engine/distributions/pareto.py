@@ -1,4 +1,4 @@
-"""The Pareto distribution of type 1."""
+"""The Pareto (type 1) distribution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .utils import broadcast_all
 
 
 class Pareto(TransformedDistribution):
-    """Density proportional to x^-(alpha + 1) for x >= scale."""
+    """Pareto distribution with density proportional to x^-(alpha + 1) for x >= scale."""
 
     arg_constraints = {"alpha": constraints.positive, "scale": constraints.positive}
     has_rsample = True

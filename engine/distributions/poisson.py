@@ -1,4 +1,4 @@
-"""The Poisson distribution: how many events of a constant rate there are."""
+"""The Poisson distribution."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .utils import broadcast_all
 
 
 class Poisson(ExponentialFamily):
-    """k events with probability rate^k exp(-rate) / k!."""
+    """Number k of events, with probability rate^k exp(-rate) / k!."""
 
     arg_constraints = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -1,4 +1,4 @@
-"""Bernoulli variables relaxed to the unit interval (Maddison et al., 2017; Jang et al., 2017)."""
+"""Bernoulli distributions relaxed to the unit interval (Maddison et al., 2017; Jang et al., 2017)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LogitRelaxedBernoulli(Odds, Distribution):
 
 
 class RelaxedBernoulli(TransformedDistribution):
-    """Numbers in (0, 1), near 0 or 1 at a low `temperature`, differentiable in the parameters."""
+    """Differentiable values in (0, 1) that approach 0 or 1 at a low `temperature`."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
     support = constraints.unit_interval

@@ -1,4 +1,4 @@
-"""Categorical variables relaxed to the simplex (the Gumbel-softmax or Concrete distribution)."""
+"""Categorical distributions relaxed to the simplex (Gumbel-softmax or Concrete distribution)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ExpRelaxedCategorical(Distribution):
     """The logarithm of a relaxed one-hot variable (Maddison et al., 2017)."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
-    support = constraints.real_vector  # of vectors whose exponentials add up to 1
+    support = constraints.real_vector  # vectors with exponentials that sum to 1
     has_rsample = True
 
     def __init__(self, temperature: Any, probs: Any = None, logits: Any = None, validate_args: bool | None = None):
@@ -62,7 +62,7 @@ class ExpRelaxedCategorical(Distribution):
 
 
 class RelaxedOneHotCategorical(TransformedDistribution):
-    """Points of the simplex, near its corners at a low `temperature`, differentiable in the parameters."""
+    """Differentiable points on the simplex that approach its corners at a low `temperature`."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support = constraints.simplex

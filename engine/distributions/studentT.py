@@ -15,7 +15,7 @@ from .utils import _standard_normal, broadcast_all
 
 
 class StudentT(Distribution):
-    """loc + scale z / sqrt(chi2 / df) for z normal and chi2 with `df` degrees of freedom."""
+    """Distribution of loc + scale z / sqrt(chi2 / df), for standard normal z and chi-squared chi2 with `df` degrees of freedom."""
 
     arg_constraints = {"df": constraints.positive, "loc": constraints.real, "scale": constraints.positive}
     support = constraints.real

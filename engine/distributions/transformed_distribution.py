@@ -1,4 +1,4 @@
-"""The distribution of a transformed variable."""
+"""`TransformedDistribution`: the distribution of a transformed random variable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import _sum_rightmost
 
 
 class TransformedDistribution(Distribution):
-    """y = t(x) for x of `base_distribution`: log p(y) = log p(x) - log |dy/dx|."""
+    """Distribution of y = t(x) for x from `base_distribution`, with log p(y) = log p(x) - log |dy/dx|."""
 
     arg_constraints = {}
 
@@ -53,7 +53,7 @@ class TransformedDistribution(Distribution):
         return new
 
     if TYPE_CHECKING:
-        support: Any  # those made of one base say it themselves
+        support: Any  # subclasses set these as class attributes
         has_rsample: Any
     else:
 
@@ -94,7 +94,7 @@ class TransformedDistribution(Distribution):
         return total + _sum_rightmost(self.base_dist.log_prob(y), event_dim - len(self.base_dist.event_shape))
 
     def _monotone(self, value: Any) -> Any:
-        """For decreasing maps probabilities are counted from the other end."""
+        """Reflect probabilities for decreasing transforms."""
         sign: Any = 1
         for t in self.transforms:
             sign = sign * t.sign

@@ -14,7 +14,7 @@ from .utils import broadcast_all
 
 
 class Uniform(Distribution):
-    """Equal density on [low, high)."""
+    """Uniform distribution on [low, high)."""
 
     has_rsample = True
 

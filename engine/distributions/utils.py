@@ -1,4 +1,4 @@
-"""What distributions share, under PyTorch's names: broadcasting parameters, logits and probabilities, attributes computed once."""
+"""Helpers of the distributions, under PyTorch's names: broadcasting, probability conversions and lazy attributes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ euler_constant = 0.57721566490153286060
 
 
 def broadcast_all(*values: Any) -> tuple:
-    """Tensors of one shape from tensors and numbers. Numbers take the dtype and device of the first tensor."""
+    """Broadcast tensors and scalars to one shape. Scalars take the dtype and device of the first tensor."""
     if not all(isinstance(v, (Tensor, Number)) for v in values):
         kinds = ", ".join(type(v).__name__ for v in values)
         raise ValueError(
@@ -29,29 +29,29 @@ def broadcast_all(*values: Any) -> tuple:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the dtype's eps."""
+    """Clamp probabilities to [eps, 1 - eps] of the dtype."""
     eps = engine.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """Probabilities: the sigmoid of log odds, or the softmax of log weights over the last dimension."""
+    """Return probabilities: the sigmoid of log odds, or the softmax of logits over the last dimension."""
     return engine.sigmoid(logits) if is_binary else engine.softmax(logits, dim=-1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """Log odds, or logarithms of probabilities."""
+    """Return the log odds, or the log probabilities, of clamped probabilities."""
     clamped = clamp_probs(probs)
     return engine.log(clamped) - engine.log1p(-clamped) if is_binary else engine.log(clamped)
 
 
 def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
-    """Standard normal numbers. Libraries of distributions built on PyTorch's import it by this name."""
+    """Draw standard normal values. Libraries built on PyTorch's distributions import this private name."""
     return engine.normal(engine.zeros(shape, dtype=dtype, device=device), 1.0)
 
 
 def holds(condition: Any) -> bool:
-    """Whether a tensor of bools is true everywhere; within vmap, for all samples: checks of arguments are asked there too."""
+    """Return whether a boolean tensor is True everywhere; inside vmap, for all samples."""
     array = condition.array
     while array.__class__ is Batched:
         array = array.inner
@@ -59,14 +59,14 @@ def holds(condition: Any) -> bool:
 
 
 def at_least_tiny(value: Tensor) -> Tensor:
-    """Numbers that underflowed to 0, which have no logarithm, raised to the smallest normal one; the gradient does not see it."""
+    """Raise values that underflowed to 0, and have no logarithm, to the smallest normal value; the gradient is unchanged."""
     now = value.detach()
     raised = now.clamp(min=engine.finfo(value.dtype).tiny)
     return value if holds(raised == now) else value + (raised - now)
 
 
 class lazy_property:
-    """An attribute that is computed when it is first asked for, with gradients."""
+    """An attribute that is computed on first access, with gradients enabled, and cached."""
 
     def __init__(self, wrapped: Any):
         self.wrapped = wrapped
@@ -86,12 +86,12 @@ class lazy_property:
 
 
 def _sum_rightmost(value: Any, dim: int) -> Any:
-    """The sum over the last `dim` dimensions."""
+    """Sum over the last `dim` dimensions."""
     return value if dim == 0 else value.reshape(value.shape[:-dim] + (-1,)).sum(-1)
 
 
 def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
-    """The entries of the lower triangle, row by row, as vectors."""
+    """Flatten the lower triangle, row by row."""
     n = mat.shape[-1]
     if not -n <= diag < n:
         raise ValueError(f"diag ({diag}) provided is outside [{-n}, {n - 1}].")
@@ -100,7 +100,7 @@ def tril_matrix_to_vec(mat: Tensor, diag: int = 0) -> Tensor:
 
 
 def vec_to_tril_matrix(vec: Tensor, diag: int = 0) -> Tensor:
-    """The lower triangle that `tril_matrix_to_vec` made into vectors, zeros elsewhere."""
+    """Inverse of `tril_matrix_to_vec`, with zeros above the diagonal."""
     n = (-(1 + 2 * diag) + ((1 + 2 * diag) ** 2 + 8 * vec.shape[-1] + 4 * abs(diag) * (diag + 1)) ** 0.5) / 2
     if not round(n) - engine.finfo(vec.dtype).eps <= n <= round(n) + engine.finfo(vec.dtype).eps:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The von Mises distribution of angles."""
+"""The von Mises distribution on the circle."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class VonMises(Distribution):
         tau = 1 + (1 + 4 * kappa**2).sqrt()
         rho = (tau - (2 * tau).sqrt()) / (2 * kappa)
         wide = (1 + rho**2) / (2 * rho)
-        return engine.where(kappa < 1e-5, 1 / kappa + kappa, wide)  # its series, where the quotient loses its digits
+        return engine.where(kappa < 1e-5, 1 / kappa + kappa, wide)  # a series where the quotient loses precision
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """By rejection from a wrapped Cauchy distribution (Best and Fisher, 1979)."""
+        """Sample by rejection from a wrapped Cauchy distribution (Best and Fisher, 1979)."""
         shape = self._extended_shape(sample_shape)
         with engine.no_grad():
             x = engine.empty(shape, dtype=engine.float64, device=self.loc.device)

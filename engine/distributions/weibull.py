@@ -1,4 +1,4 @@
-"""The Weibull distribution of lifetimes."""
+"""The Weibull distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import broadcast_all, euler_constant
 
 
 class Weibull(TransformedDistribution):
-    """P(X > x) = exp(-(x / scale)^concentration)."""
+    """Weibull distribution with P(X > x) = exp(-(x / scale)^concentration)."""
 
     arg_constraints = {"scale": constraints.positive, "concentration": constraints.positive}
     support = constraints.positive

@@ -1,4 +1,4 @@
-"""The Wishart distribution of covariance matrices."""
+"""The Wishart distribution."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .utils import holds, lazy_property
 
 
 class Wishart(ExponentialFamily):
-    """Of the sum of `df` outer products of normal vectors whose covariance is given, or its inverse, or its Cholesky factor (..., k, k)."""
+    """Sum of `df` outer products of normal vectors with a covariance, precision or Cholesky factor (..., k, k)."""
 
     arg_constraints = {
         "covariance_matrix": constraints.positive_definite,
@@ -89,7 +89,7 @@ class Wishart(ExponentialFamily):
         return self.df.view(self._batch_shape + (1, 1)) * (V.pow(2) + diagonal[..., :, None] * diagonal[..., None, :])
 
     def rsample(self, sample_shape: Any = (), max_try_correction: Any = None) -> Tensor:
-        """By Bartlett's decomposition (1933): chi numbers on a triangle's diagonal, normal ones below."""
+        """Sample by Bartlett's decomposition (1933): chi variables on the diagonal, normal ones below."""
         from .chi2 import Chi2
 
         shape, k = Size(sample_shape), self._event_shape[-1]

@@ -1,4 +1,4 @@
-"""Invertible maps between regions, with the logarithm of how they change volume."""
+"""Transforms of random variables, with their log Jacobian determinants."""
 
 from .base import Transform, _InverseTransform
 from .composed import (

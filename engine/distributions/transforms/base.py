@@ -1,4 +1,4 @@
-"""What a transform is, and its inverse."""
+"""`Transform`: the base class of transforms, and their inverses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from engine import Tensor
 
 
 class Transform:
-    """`t(x)`, its inverse `t.inv(y)`, and `log_abs_det_jacobian(x, y)`. With `cache_size=1` the last pair is remembered."""
+    """A map `t(x)` with inverse `t.inv(y)` and `log_abs_det_jacobian(x, y)`. `cache_size=1` caches the last (x, y) pair."""
 
     bijective = False
     domain: Any
@@ -30,7 +30,7 @@ class Transform:
 
     @property
     def inv(self) -> Transform:
-        """The inverse map; `t.inv.inv is t`."""
+        """The inverse transform; `t.inv.inv is t`."""
         inv = self._inv() if self._inv is not None else None
         if inv is None:
             inv = _InverseTransform(self)
@@ -38,12 +38,12 @@ class Transform:
         return inv
 
     if TYPE_CHECKING:
-        sign: Any  # in some an attribute of the class, in some a property
+        sign: Any  # a class attribute in some subclasses, a property in others
     else:
 
         @property
         def sign(self) -> Any:
-            """+1 where the map increases, -1 where it decreases; for maps of one variable."""
+            """+1 if the map is increasing, -1 if decreasing; for univariate maps."""
             raise NotImplementedError(f"{type(self).__name__}.sign")
 
     def with_cache(self, cache_size: int = 1) -> Any:
@@ -84,15 +84,15 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__}: the inverse map")
 
     def log_abs_det_jacobian(self, x: Any, y: Any) -> Tensor:
-        """log |dy/dx| of each event, for y = t(x)."""
+        """Return log |dy/dx| of each event, for y = t(x)."""
         raise NotImplementedError(f"{type(self).__name__}.log_abs_det_jacobian")
 
     def forward_shape(self, shape: Any) -> Any:
-        """The shape of the output for a shape of the input."""
+        """Return the output shape for an input shape."""
         return shape
 
     def inverse_shape(self, shape: Any) -> Any:
-        """The shape of the input for a shape of the output."""
+        """Return the input shape for an output shape."""
         return shape
 
     def __repr__(self) -> str:
@@ -149,7 +149,7 @@ class _InverseTransform(Transform):
 
 
 class _OfItsKind(Transform):
-    """A map without parameters: all of a class are equal."""
+    """A transform without parameters: all instances of a class are equal."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)

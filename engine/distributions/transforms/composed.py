@@ -1,4 +1,4 @@
-"""Maps made of maps: one after the other, of parts side by side, of whole events; another shape."""
+"""Transforms built from others: composition, parts, added event dimensions, reshapes and CDFs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .base import Transform
 
 
 class ComposeTransform(Transform):
-    """Maps one after the other, the first of `parts` first."""
+    """Composition of transforms, applied in the order of `parts`."""
 
     def __init__(self, parts: Sequence[Transform], cache_size: int = 0):
         super().__init__(cache_size=cache_size)
@@ -103,7 +103,7 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A map whose last `reinterpreted_batch_ndims` batch dimensions belong to the event."""
+    """A transform with `reinterpreted_batch_ndims` more trailing dimensions treated as part of the event."""
 
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0):
         super().__init__(cache_size=cache_size)
@@ -154,7 +154,7 @@ class IndependentTransform(Transform):
 
 
 class ReshapeTransform(Transform):
-    """The last dimensions under another shape."""
+    """Reshape the trailing dimensions from `in_shape` to `out_shape`."""
 
     bijective = True
 
@@ -201,7 +201,7 @@ class ReshapeTransform(Transform):
 
 
 class _Parts(Transform):
-    """Maps of parts of a tensor along `dim`."""
+    """Base class of transforms that apply to parts of a tensor along `dim`."""
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0):
         if not all(isinstance(t, Transform) for t in tseq):
@@ -227,7 +227,7 @@ class _Parts(Transform):
 
 
 class CatTransform(_Parts):
-    """Maps of the parts of the given `lengths` along `dim`."""
+    """Apply transforms to consecutive parts of the given `lengths` along `dim`."""
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, lengths: Any = None, cache_size: int = 0):
         super().__init__(tseq, dim, cache_size)
@@ -273,7 +273,7 @@ class CatTransform(_Parts):
 
 
 class StackTransform(_Parts):
-    """Maps of the slices along `dim`."""
+    """Apply transforms to the slices along `dim`."""
 
     def with_cache(self, cache_size: int = 1) -> StackTransform:
         return self if self._cache_size == cache_size else StackTransform(self.transforms, self.dim, cache_size)
@@ -302,7 +302,7 @@ class StackTransform(_Parts):
 
 
 class CumulativeDistributionTransform(Transform):
-    """Samples of a distribution to uniform numbers: its distribution function."""
+    """Map samples of a distribution to uniform values by its CDF."""
 
     bijective, codomain, sign = True, constraints.unit_interval, +1
 

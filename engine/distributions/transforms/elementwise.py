@@ -1,4 +1,4 @@
-"""Maps of single numbers."""
+"""Elementwise transforms."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class PowerTransform(Transform):
 
 
 class SigmoidTransform(_OfItsKind):
-    """y = 1 / (1 + exp(-x)), kept inside the open interval."""
+    """y = 1 / (1 + exp(-x)), clamped to the open interval."""
 
     domain, codomain, bijective, sign = constraints.real, constraints.unit_interval, True, +1
 
@@ -100,7 +100,7 @@ class SoftplusTransform(_OfItsKind):
 
 
 class TanhTransform(_OfItsKind):
-    """y = tanh(x). Numbers near ±1 lose their inverse to rounding: use a cache there."""
+    """y = tanh(x). The inverse loses precision near ±1; use a cache there."""
 
     domain, codomain, bijective, sign = constraints.real, constraints.interval(-1.0, 1.0), True, +1
 

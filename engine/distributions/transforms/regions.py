@@ -1,4 +1,4 @@
-"""Maps of vectors and matrices onto the simplex, Cholesky factors and positive definite matrices."""
+"""Transforms of vectors and matrices to the simplex, Cholesky factors and positive definite matrices."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .base import Transform, _OfItsKind
 
 
 class CorrCholeskyTransform(Transform):
-    """Unconstrained vectors of length D (D - 1) / 2 to Cholesky factors of D x D correlation matrices (Stan's reference manual, 10.12)."""
+    """Map vectors of length D (D - 1) / 2 to Cholesky factors of D x D correlation matrices (Stan Reference Manual, 10.12)."""
 
     domain, codomain, bijective = constraints.real_vector, constraints.corr_cholesky, True
 
     def _call(self, x: Any) -> Any:
         eps = engine.finfo(x.dtype).eps
         r = vec_to_tril_matrix(engine.tanh(x).clamp(min=-1 + eps, max=1 - eps), diag=-1)
-        left = (1 - r * r).sqrt().cumprod(-1)  # what is left of each row's unit length
+        left = (1 - r * r).sqrt().cumprod(-1)  # remaining length of each unit row
         r = r + engine.eye(r.shape[-1], dtype=r.dtype, device=r.device)
         return r * F.pad(left[..., :-1], [1, 0], value=1)
 
@@ -56,7 +56,7 @@ class CorrCholeskyTransform(Transform):
 
 
 class SoftmaxTransform(_OfItsKind):
-    """Any vector to the simplex: exp, then divided by the sum. Not invertible exactly."""
+    """Map vectors to the simplex by softmax. Not bijective: the inverse is the logarithm."""
 
     domain, codomain = constraints.real_vector, constraints.simplex
 
@@ -76,7 +76,7 @@ class SoftmaxTransform(_OfItsKind):
 
 
 class StickBreakingTransform(_OfItsKind):
-    """Vectors of length k - 1 to the simplex of k: each number says what part of the rest is broken off."""
+    """Map vectors of length k - 1 to the simplex of k parts; each element sets the fraction broken off the rest."""
 
     domain, codomain, bijective = constraints.real_vector, constraints.simplex, True
 
@@ -113,7 +113,7 @@ def _clipped_sigmoid(x: Tensor) -> Tensor:
 
 
 class LowerCholeskyTransform(_OfItsKind):
-    """Any square matrix to a lower triangular one with a positive diagonal: its exponential."""
+    """Map square matrices to lower triangular ones by taking the exponential of the diagonal."""
 
     domain, codomain = constraints.independent(constraints.real, 2), constraints.lower_cholesky
 
@@ -125,7 +125,7 @@ class LowerCholeskyTransform(_OfItsKind):
 
 
 class PositiveDefiniteTransform(_OfItsKind):
-    """Any square matrix to a positive definite one, through its Cholesky factor."""
+    """Map square matrices to positive definite ones through a Cholesky factor."""
 
     domain, codomain = constraints.independent(constraints.real, 2), constraints.positive_definite
 
