@@ -1,4 +1,4 @@
-"""Several processes that train together, under the names of `torch.distributed`."""
+"""`engine.distributed`: train in several processes, under the names of `torch.distributed`."""
 
 from __future__ import annotations
 

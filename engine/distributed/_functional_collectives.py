@@ -1,4 +1,4 @@
-"""PyTorch's private address of collectives that give new tensors; libraries import two of them."""
+"""PyTorch's private module of collectives that return new tensors, as far as libraries import it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from ..core.tensor import Tensor
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:
-    """The tensor: what a collective gives here is there when it is given."""
+    """Return the tensor: collectives here complete before they return."""
     return tensor
 
 
 def all_to_all_single_autograd(*args: Any, **kwargs: Any) -> NoReturn:
-    """NotImplementedError: collectives here have no gradients."""
+    """Raise NotImplementedError: use `torch.distributed.nn` for collectives with gradients."""
     raise NotImplementedError("all_to_all_single_autograd: collectives have no gradients in this engine")

@@ -1,13 +1,13 @@
-"""Names of `torch.distributed.checkpoint`: checkpoints that several processes write in parts are refused.
+"""The names of `torch.distributed.checkpoint`; sharded checkpoints are not supported.
 
-Parameters are whole in every process here, so `engine.save` and `engine.load` in one of them hold everything.
+Every process has the full parameters, so `engine.save` and `engine.load` in one process are enough.
 """
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-__path__: list[str] = []  # a package, as PyTorch's is: an import of what is below is answered in words
+__path__: list[str] = []  # a package, as in PyTorch, so that importing a submodule gives a clear error
 __all__ = ["HuggingFaceStorageReader", "HuggingFaceStorageWriter", "load", "save"]
 
 
@@ -18,24 +18,24 @@ def _refuse(name: str) -> NoReturn:
 
 
 class HuggingFaceStorageReader:
-    """NotImplementedError when one is made."""
+    """Raises NotImplementedError."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         _refuse("HuggingFaceStorageReader")
 
 
 class HuggingFaceStorageWriter:
-    """NotImplementedError when one is made."""
+    """Raises NotImplementedError."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         _refuse("HuggingFaceStorageWriter")
 
 
 def save(*args: Any, **kwargs: Any) -> NoReturn:
-    """NotImplementedError: see above."""
+    """Raise NotImplementedError; see the module."""
     _refuse("distributed.checkpoint.save")
 
 
 def load(*args: Any, **kwargs: Any) -> NoReturn:
-    """NotImplementedError: see above."""
+    """Raise NotImplementedError; see the module."""
     _refuse("distributed.checkpoint.load")

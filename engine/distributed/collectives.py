@@ -1,4 +1,4 @@
-"""Collectives on tensors, under PyTorch's names. They write into the tensors that they are given, and autograd does not see them."""
+"""Collectives on tensors, under PyTorch's names. They write to their arguments in place and are not differentiable."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _list(xs: Any, name: str) -> list:
 
 
 def _put(target: Tensor, values: Any, name: str) -> None:
-    """Write values, in one row, into a tensor."""
+    """Write flat values into a tensor."""
     array = target.array
     shaped = values.reshape(array.shape)
     if not isinstance(array, numpy.ndarray) and isinstance(shaped, numpy.ndarray):
@@ -42,7 +42,7 @@ def _put(target: Tensor, values: Any, name: str) -> None:
 
 
 def _outside(group: Any) -> bool:
-    """Whether this process is not in the group; then it is told so."""
+    """Return whether this process is not in the group, with a warning if so."""
     if group is None or group != GroupMember.NON_GROUP_MEMBER:
         return False
     asked = sys._getframe(1)
@@ -52,7 +52,7 @@ def _outside(group: Any) -> bool:
 
 
 def _go(group: ProcessGroup, async_op: bool, tensors: Sequence[Tensor], fn: Callable[[], None]) -> Work | None:
-    """Run a collective that writes into `tensors`: now, or in the group's own thread."""
+    """Run a collective that writes into `tensors`: now, or in the group's thread if `async_op`."""
     if async_op:
         return group.start(fn, list(tensors))
     fn()
@@ -60,7 +60,7 @@ def _go(group: ProcessGroup, async_op: bool, tensors: Sequence[Tensor], fn: Call
 
 
 def _place(group: ProcessGroup, rank: int | None, group_rank: int | None, name: str, default: int | None = None) -> int:
-    """A process's rank in the group, given by its global rank or by that."""
+    """Return a process's rank in the group, given its global or group rank."""
     if rank is not None and group_rank is not None:
         raise ValueError(f"Can't specify both group_{name} and {name}")
     if rank is None:
@@ -77,12 +77,12 @@ def _place(group: ProcessGroup, rank: int | None, group_rank: int | None, name: 
 
 
 def _array(group: ProcessGroup, x: Tensor) -> Any:
-    """What the group works on: GPU arrays for NCCL, else the values on the host."""
+    """Return the array to communicate: on the GPU for NCCL, else flat on the host."""
     return group.of(x.array) if hasattr(group, "of") else flat(x.array)  # type: ignore[attr-defined]
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """Make every process's `tensor` what all of them make together: their sum, mean, ..."""
+    """Reduce `tensor` over all processes, in place in each of them."""
     _checked(tensor, "tensor")
     if _outside(group):
         return None
@@ -93,7 +93,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
 
 
 def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
-    """`all_reduce` for several tensors of one dtype, in one message."""
+    """Apply `all_reduce` to several tensors of one dtype in one message."""
     tensors = _list(tensors, "tensors")
     if _outside(group) or not tensors:
         return None
@@ -116,7 +116,7 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM,
 def broadcast(
     tensor: Tensor, src: int | None = None, group: Any = None, async_op: bool = False, group_src: int | None = None
 ) -> Work | None:
-    """Give every process the values that `tensor` has in process `src`."""
+    """Copy `tensor` from process `src` to all processes, in place."""
     _checked(tensor, "tensor")
     if _outside(group):
         return None
@@ -135,7 +135,7 @@ def reduce(
     tensor: Tensor, dst: int | None = None, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Make `tensor` in process `dst` what all of them make together; the others keep theirs."""
+    """Reduce `tensor` over all processes, in place in process `dst`; other processes keep theirs."""
     _checked(tensor, "tensor")
     if _outside(group):
         return None
@@ -152,7 +152,7 @@ def reduce(
 
 
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """Put every process's `tensor` into `tensor_list`, by rank."""
+    """Gather `tensor` from all processes into `tensor_list`, ordered by rank."""
     outs = _list(tensor_list, "tensor_list")
     _checked(tensor, "tensor")
     if _outside(group):
@@ -186,7 +186,7 @@ def _many(out: Tensor, x: Tensor, n: int, name: str) -> None:
 
 
 def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
-    """Put every process's input into one tensor, by rank: joined along the first dimension, or stacked."""
+    """Gather the inputs of all processes into one tensor, concatenated along the first dimension or stacked, ordered by rank."""
     _checked(output_tensor, "output_tensor")
     _checked(input_tensor, "input_tensor")
     if _outside(group):
@@ -206,7 +206,7 @@ def gather(
     tensor: Tensor, gather_list: Sequence[Tensor] | None = None, dst: int | None = None, group: Any = None, async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Put every process's `tensor` into `gather_list` of process `dst` (0 unless given), by rank."""
+    """Gather `tensor` from all processes into `gather_list` on process `dst` (default 0), ordered by rank."""
     _checked(tensor, "tensor")
     if _outside(group):
         return None
@@ -226,7 +226,7 @@ def gather(
 
 
 def _own_list(xs: Any, g: ProcessGroup, rank: int, name: str, what: str) -> list | None:
-    """The list that one process gives and no other."""
+    """Validate a list that exactly one process must pass."""
     if g.rank() != rank:
         if xs:
             raise ValueError(f"Argument ``{name}`` must NOT be specified on non-{what} ranks.")
@@ -243,7 +243,7 @@ def scatter(
     tensor: Tensor, scatter_list: Sequence[Tensor] | None = None, src: int | None = None, group: Any = None, async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:  # fmt: skip
-    """Put tensor i of `scatter_list`, which process `src` (0 unless given) has, into `tensor` of process i."""
+    """Send tensor i of `scatter_list` on process `src` (default 0) to `tensor` on process i."""
     _checked(tensor, "tensor")
     if _outside(group):
         return None
@@ -264,7 +264,7 @@ def scatter(
 def reduce_scatter(
     output: Tensor, input_list: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Tensor i of every process's list, made one, goes into `output` of process i."""
+    """Reduce tensor i of all processes' lists into `output` on process i."""
     _checked(output, "output")
     parts = _list(input_list, "input_list")
     if _outside(group):
@@ -281,7 +281,7 @@ def reduce_scatter(
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """`reduce_scatter` of one tensor cut into equal parts along its first dimension."""
+    """`reduce_scatter` of one tensor, split equally along its first dimension."""
     _checked(output, "output")
     _checked(input, "input")
     if _outside(group):
@@ -301,7 +301,7 @@ def reduce_scatter_tensor(
 def all_to_all(
     output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Send tensor i of the inputs to process i, and receive one from each into the outputs."""
+    """Send tensor i of the inputs to process i, and receive one tensor from each process into the outputs."""
     outs, parts = _list(output_tensor_list, "output_tensor_list"), _list(input_tensor_list, "input_tensor_list")
     if _outside(group):
         return None
@@ -322,7 +322,7 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None, input_split_sizes: Sequence[int] | None = None,
     group: Any = None, async_op: bool = False,
 ) -> Work | None:  # fmt: skip
-    """`all_to_all` of one tensor, cut along its first dimension into equal parts or parts of the given lengths."""
+    """`all_to_all` of one tensor, split along its first dimension equally or into the given lengths."""
     _checked(output, "output")
     _checked(input, "input")
     if _outside(group):
@@ -352,7 +352,7 @@ def _cut(x: Tensor, sizes: Sequence[int] | None, n: int, name: str) -> list:
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None) -> Work | None:
-    """Wait until every process has come here. DistBackendError when one has not in `timeout` (the group's, unless given)."""
+    """Wait until all processes reach the barrier. Raises DistBackendError after `timeout` (default: the group's)."""
     if _outside(group):
         return None
     g = resolve(group)
@@ -361,7 +361,7 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, t
 
 
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-    """A barrier in which process 0 says which process has not come in time."""
+    """A barrier after which process 0 raises RuntimeError with the ranks that did not reach it in time."""
     if _outside(group):
         return
     g = resolve(group)
@@ -388,7 +388,7 @@ def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0
 
 
 def isend(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Work | None:
-    """`send` that does not wait; here sending never waits for the receiver, so it is done on return."""
+    """Non-blocking `send`; sending never waits for the receiver, so it is complete on return."""
     if _outside(group):
         return None
     work = Work([tensor])
@@ -398,7 +398,7 @@ def isend(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 
 
 
 def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Work | None:
-    """`recv` that does not wait: the tensor has the values after `wait()`."""
+    """Non-blocking `recv`; the tensor is filled after `wait()`."""
     _checked(tensor, "tensor")
     if _outside(group):
         return None
@@ -414,7 +414,7 @@ def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 
 
 
 def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:
-    """Receive a tensor from one process, or from any (`src` None); returns who sent it, -1 outside of the group."""
+    """Receive a tensor from a process, or from any if `src` is None. Returns the sender's rank, or -1 outside of the group."""
     work = irecv(tensor, src, group, tag, group_src)
     return work.source_rank() if isinstance(work, Received) else -1
 
@@ -431,7 +431,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list:
-    """Start several sends and receives; what to wait for."""
+    """Start several sends and receives, and return their requests."""
     if not p2p_op_list or any(not isinstance(p, P2POp) for p in p2p_op_list):
         raise ValueError("Invalid ``p2p_op_list``. Each op is expected to be of type ``torch.distributed.P2POp``.")
     works = [p.op(p.tensor, p.peer, p.group, p.tag, p.group_peer) for p in p2p_op_list]

@@ -1,4 +1,4 @@
-"""DistributedDataParallel: the same model in every process, each with a part of the batch, and the mean of their gradients."""
+"""`DistributedDataParallel`: replicate a model in every process and average gradients over the batch shards."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .group import ProcessGroup, Work
 from .reductions import ReduceOp
 from .world import flat, resolve
 
-_FIRST_BUCKET = 1 << 20  # bytes: small, so that sending starts early in the backward pass
+_FIRST_BUCKET = 1 << 20  # bytes; small, so that communication starts early in the backward pass
 _UNFINISHED = (
     "Expected to have finished reduction in the prior iteration before starting a new one. This error indicates that your module has "
     "parameters that were not used in producing loss. You can enable unused parameter detection by passing the keyword argument "
@@ -28,7 +28,7 @@ _UNFINISHED = (
 
 
 class _Bucket:
-    """Gradients that travel in one message."""
+    """Gradients that are sent in one message."""
 
     def __init__(self, params: list[Tensor]) -> None:
         self.params = params
@@ -38,7 +38,7 @@ class _Bucket:
         self.work: Work | Future | None = None
 
     def pack(self) -> Tensor:
-        """The gradients in one row, zeros for what has none."""
+        """Return the gradients as one flat tensor, with zeros for missing ones."""
         first = self.params[0]
         row = numpy.empty(self.ends[-1], first.array.dtype)
         for param, end in zip(self.params, self.ends, strict=True):
@@ -46,7 +46,7 @@ class _Bucket:
         return first._like(row if not first.is_cuda else first.to("cpu")._like(row).to(first.device).array)
 
     def unpack(self, used: set[int], scale: float) -> None:
-        """Write the means, times `scale`, into the gradients of the parameters that some process has used."""
+        """Write the means, times `scale`, into the gradients of the parameters used by any process."""
         assert self.message is not None
         for param, end in zip(self.params, self.ends, strict=True):
             if id(param) not in used:
@@ -60,15 +60,15 @@ class _Bucket:
 
 
 class DistributedDataParallel(Module, Joinable):
-    """`module` in every process of the group. After `backward()` each parameter's gradient is the mean over all processes.
+    """Wrap `module` in every process of the group; `backward()` averages each parameter's gradient over all processes.
 
-    Parameters and buffers start as process 0 has them; with `broadcast_buffers` its buffers are given to all before the forward pass that
-    follows a training pass, be it for training or not. As in PyTorch, only the first backward pass after a forward pass takes the mean.
-    Gradients travel in buckets of `bucket_cap_mb` MB (25) while the backward pass goes on. Every parameter must take part in each
-    backward pass unless `find_unused_parameters`. `device_ids`: the one GPU of this process, None for modules on the CPU.
+    Parameters and buffers are initially copied from process 0. With `broadcast_buffers`, its buffers are copied again before each forward
+    pass after a synchronized one. As in PyTorch, only the first backward pass after a forward pass averages. Gradients are sent in buckets
+    of `bucket_cap_mb` MB (default 25) during the backward pass. Every parameter must take part in each backward pass unless
+    `find_unused_parameters` is set. `device_ids` is this process's one GPU, or None for a CPU module.
     `gradient_as_bucket_view`, `static_graph`, `check_reduction`, `batched_grad_copy`, `skip_all_reduce_unused_params`,
-    `bucket_cap_mb_list` and `dim` cannot change results and are not looked at. With `broadcast_buffers=False` buffers stay each process's
-    own; with `forward_sync_buffers=False` they start as process 0 has them. NotImplementedError for the other options.
+    `bucket_cap_mb_list` and `dim` cannot change results and are ignored. `broadcast_buffers=False` keeps each process's own buffers;
+    `forward_sync_buffers=False` only copies them initially. Other options raise NotImplementedError.
     """
 
     def __init__(
@@ -108,8 +108,8 @@ class DistributedDataParallel(Module, Joinable):
         self.require_backward_grad_sync = True
         self._syncs = self._started = False
         self._gives_buffers = True
-        self._hook: tuple[Any, Callable] | None = None  # what it is given first, and the hook
-        self._divides_by_all = True  # in `join`: the sum of gradients is divided by all processes, not by those that still train
+        self._hook: tuple[Any, Callable] | None = None  # (state, hook)
+        self._divides_by_all = True  # in `join`: divide gradients by the number of all processes, not of those still training
         self._check_sizes()
         if init_sync:
             buffers = () if broadcast_buffers is False and forward_sync_buffers is None else module.buffers()
@@ -122,7 +122,7 @@ class DistributedDataParallel(Module, Joinable):
             param.register_post_accumulate_grad_hook(self._has_grad)
 
     def _check_sizes(self) -> None:
-        """All processes must have the same parameters."""
+        """Raise RuntimeError unless all processes have the same parameters."""
         mine = [(name, tuple(p.shape), str(p.dtype)) for name, p in self.module.named_parameters()]
         found: list = [None] * self.process_group.size()
         from .objects import all_gather_object
@@ -135,7 +135,7 @@ class DistributedDataParallel(Module, Joinable):
                     f"DDP expects same model across all ranks, but Rank 0 has {len(found[0])} params, while rank {i} differs: {other}"
                 )
 
-    # -- a pass -------------------------------------------------------------------------------------------------------------
+    # -- forward and backward -----------------------------------------------------------------------------------------------
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         Join.notify_join_context(self)
@@ -158,7 +158,7 @@ class DistributedDataParallel(Module, Joinable):
         return outputs
 
     def _give_buffers(self, rank: int) -> None:
-        """Give all processes the buffers of the first; in `join`, of the highest `rank` told (-1: this process is done)."""
+        """Broadcast the buffers of process 0; in `join`, of the process with the highest `rank` (-1 once it is done)."""
         buffers = list(self.module.buffers())
         if not (self.broadcast_buffers and self._gives_buffers and buffers):
             return
@@ -167,13 +167,13 @@ class DistributedDataParallel(Module, Joinable):
             collectives.broadcast(buffer, group=self.process_group, group_src=source)
 
     def _most(self, mine: int) -> int:
-        """The greatest of the processes' numbers."""
+        """Return the maximum of a value over all processes."""
         found = Tensor._wrap(numpy.array([mine]))
         collectives.all_reduce(found, ReduceOp.MAX, self.process_group)
         return int(found.item())
 
     def _begin(self, used: set[int] | None = None) -> None:
-        """Wait for the gradients of all parameters, or of those only that the outputs depend on."""
+        """Expect gradients of all parameters, or of those that the outputs depend on."""
         self._next, self._used = 0, set(self._bucket_of) if used is None else used & set(self._bucket_of)
         for bucket in self._buckets:
             bucket.waiting, bucket.work = {id(p) for p in bucket.params if id(p) in self._used}, None
@@ -183,7 +183,7 @@ class DistributedDataParallel(Module, Joinable):
             return
         self._started = True
         self._bucket_of[id(param)].waiting.discard(id(param))
-        while self._next < len(self._buckets) and not self._buckets[self._next].waiting:  # in one order in all processes
+        while self._next < len(self._buckets) and not self._buckets[self._next].waiting:  # same order in all processes
             bucket = self._buckets[self._next]
             self._send(bucket, bucket.pack())
             self._next += 1
@@ -203,7 +203,7 @@ class DistributedDataParallel(Module, Joinable):
         bucket.work = found
 
     def _receive(self, bucket: _Bucket) -> None:
-        """Wait for the means."""
+        """Wait for the averaged gradients."""
         assert bucket.work is not None and bucket.message is not None
         found = bucket.work.wait()
         if self._hook is None:
@@ -232,9 +232,9 @@ class DistributedDataParallel(Module, Joinable):
         return {i for i, one in zip(ids, mask.array.tolist(), strict=True) if one}
 
     def register_comm_hook(self, state: object, hook: Callable[[Any, GradBucket], Future]) -> None:
-        """Let `hook(state, bucket)` make the gradients of each bucket in place of the mean: it returns a Future of as many numbers.
+        """Replace averaging by `hook(state, bucket)`, which returns a Future of a tensor with as many elements as the bucket.
 
-        All processes register the same hook, before the first backward pass. See `torch.distributed.algorithms.ddp_comm_hooks`.
+        All processes must register the same hook before the first backward pass. See `torch.distributed.algorithms.ddp_comm_hooks`.
         """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
@@ -244,40 +244,40 @@ class DistributedDataParallel(Module, Joinable):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Forward and backward passes inside keep their own gradients; the first pass after it averages the sums."""
+        """Accumulate local gradients without synchronization; the next pass outside averages the sums."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
             yield
         finally:
             self.require_backward_grad_sync = before
 
-    # -- unequal numbers of batches -------------------------------------------------------------------------------------------
+    # -- uneven inputs --------------------------------------------------------------------------------------------------------
 
     def join(self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False) -> Join:
-        """A block in which the processes may have unequal numbers of batches: see `Join`.
+        """Return a context for training with uneven numbers of batches; see `Join`.
 
-        Gradients are divided by the number of all processes, or else of those that still have batches. In the end all have the model
-        of the process with the highest rank among those that were done last.
+        Gradients are divided by the number of all processes, or else of those still training. At the end, all processes get the model of
+        the highest rank among the last to finish.
         """
         return Join([self], enable, throw_on_early_termination, divide_by_initial_world_size=divide_by_initial_world_size)
 
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """What this process does for the others when it is done; `divide_by_initial_world_size`: see `join`."""
+        """Return the hook that mirrors collectives after this process's last batch."""
         self._divides_by_all = kwargs.get("divide_by_initial_world_size", True)
         return _Mirror(self)
 
     @property
     def join_device(self) -> Any:
-        """Where the parameters are."""
+        """The device of the parameters."""
         return self._buckets[0].params[0].device
 
     @property
     def join_process_group(self) -> ProcessGroup:
-        """The group whose processes train."""
+        """The group of training processes."""
         return self.process_group
 
     def _mirror(self) -> None:
-        """The collectives of one iteration of the others, with no gradients of its own."""
+        """Mirror the collectives of one iteration, contributing zero gradients."""
         syncs = bool(self._most(0))
         self._give_buffers(-1)
         self._gives_buffers = syncs
@@ -296,7 +296,7 @@ class DistributedDataParallel(Module, Joinable):
 
 
 class _Mirror(JoinHook):
-    """What a process does that has no batches left."""
+    """Mirrors the collectives of the others in a process without batches."""
 
     def __init__(self, ddp: DistributedDataParallel) -> None:
         self._ddp = ddp
@@ -312,7 +312,7 @@ class _Mirror(JoinHook):
 
 
 def _bucketed(params: list, cap: int) -> list[_Bucket]:
-    """The parameters from the last to the first, as their gradients come, cut where a bucket is full or the dtype or device changes."""
+    """Assign parameters to buckets in reverse order, starting a new one when full or when the dtype or device changes."""
     buckets: list[list] = []
     room = 0
     for param in reversed(params):
@@ -327,7 +327,7 @@ def _bucketed(params: list, cap: int) -> list[_Bucket]:
 
 
 def _leaves_of(outputs: Any) -> set[int]:
-    """The parameters, by id, that the tensors in `outputs` depend on."""
+    """Return the ids of the parameters that the tensors in `outputs` depend on."""
     todo, seen, found = [t.node for t in _tensors(outputs)], set(), set()
     while todo:
         node = todo.pop()
@@ -350,5 +350,5 @@ def _tensors(x: Any) -> Iterator[Tensor]:
     elif isinstance(x, (list, tuple)):
         for value in x:
             yield from _tensors(value)
-    elif hasattr(x, "__dict__"):  # a dataclass, a model's own output class
+    elif hasattr(x, "__dict__"):  # such as a dataclass or a model's output class
         yield from _tensors(vars(x))

@@ -1,4 +1,4 @@
-"""Names of `torch.distributed.device_mesh`. Processes here form groups (`new_group`, `new_subgroups`); there are no meshes of them."""
+"""The names of `torch.distributed.device_mesh`; meshes are not supported, use `new_group` or `new_subgroups`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 
 
 class DeviceMesh:
-    """No mesh can be made: NotImplementedError. `isinstance(x, DeviceMesh)` is False of everything here."""
+    """Raises NotImplementedError. `isinstance(x, DeviceMesh)` is always False."""
 
     def __init__(self, device_type: str, mesh: Any = None, *, mesh_dim_names: tuple[str, ...] | None = None, **kwargs: Any) -> None:
         _refuse("DeviceMesh")
@@ -17,7 +17,7 @@ class DeviceMesh:
 def init_device_mesh(
     device_type: str, mesh_shape: tuple[int, ...], *, mesh_dim_names: tuple[str, ...] | None = None, backend_override: Any = None
 ) -> NoReturn:
-    """NotImplementedError: there are no meshes of devices."""
+    """Raise NotImplementedError: there are no device meshes."""
     _refuse("init_device_mesh")
 
 

@@ -1,19 +1,19 @@
-"""What goes wrong between processes, under PyTorch's names."""
+"""Exceptions of `torch.distributed`."""
 
 from __future__ import annotations
 
 
 class DistError(RuntimeError):
-    """Something went wrong between processes."""
+    """Base class of the exceptions in communication between processes."""
 
 
 class DistBackendError(DistError):
-    """A collective failed: a process has gone, has not answered in time, or called something else."""
+    """A collective failed: a process ended, timed out or called another collective."""
 
 
 class DistNetworkError(DistError):
-    """A connection could not be made, or was lost."""
+    """A connection failed or was lost."""
 
 
 class DistStoreError(DistError):
-    """A store has not got the keys that were waited for."""
+    """A store did not receive the awaited keys in time."""

@@ -1,7 +1,7 @@
-"""Names of `torch.distributed.fsdp`: the settings, and classes that say that parameters here are whole in every process.
+"""The names of `torch.distributed.fsdp`: settings, and placeholder classes, since parameters are never sharded.
 
-Libraries ask whether a model is wrapped by FSDP, also in one process: the answer is no. To wrap one is refused; what spreads training
-over processes is `DistributedDataParallel`.
+Libraries test whether a model is wrapped by FSDP even in one process; the answer is always no. Wrapping raises NotImplementedError; use
+`DistributedDataParallel` to train in several processes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from ..nn import BatchNorm1d, BatchNorm2d, BatchNorm3d, Module, SyncBatchNorm
 
-__path__: list[str] = []  # a package, as PyTorch's is: an import of what is below is answered in words
+__path__: list[str] = []  # a package, as in PyTorch, so that importing a submodule gives a clear error
 __all__ = [
     "BackwardPrefetch",
     "CPUOffload",
@@ -44,21 +44,21 @@ def _refuse(name: str) -> NoReturn:
 
 
 class FullyShardedDataParallel(Module):
-    """No module here is one, and making one is a NotImplementedError."""
+    """Raises NotImplementedError; `isinstance(x, FullyShardedDataParallel)` is always False."""
 
     def __init__(self, module: Module, *args: Any, **kwargs: Any):
         _refuse("FullyShardedDataParallel")
 
 
 class FSDPModule:
-    """What `fully_shard` would make of a module; no module here is one."""
+    """Raises NotImplementedError; no module is an instance."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         _refuse("FSDPModule")
 
 
 def fully_shard(module: Any, **kwargs: Any) -> NoReturn:
-    """NotImplementedError: parameters are whole in every process."""
+    """Raise NotImplementedError: parameters are never sharded."""
     _refuse("fully_shard")
 
 
@@ -66,7 +66,7 @@ def fully_shard(module: Any, **kwargs: Any) -> NoReturn:
 
 
 class ShardingStrategy(Enum):
-    """What is cut: parameters, gradients and the optimizer's state, all but parameters, or nothing."""
+    """Whether parameters, gradients and optimizer state are sharded, all but the parameters, or nothing."""
 
     FULL_SHARD = auto()
     SHARD_GRAD_OP = auto()
@@ -76,14 +76,14 @@ class ShardingStrategy(Enum):
 
 
 class BackwardPrefetch(Enum):
-    """When the next parameters are fetched in backward."""
+    """When to prefetch the next parameters in the backward pass."""
 
     BACKWARD_PRE = auto()
     BACKWARD_POST = auto()
 
 
 class StateDictType(Enum):
-    """How a state dict holds the parameters."""
+    """How a state dict stores parameters."""
 
     FULL_STATE_DICT = auto()
     LOCAL_STATE_DICT = auto()
@@ -91,7 +91,7 @@ class StateDictType(Enum):
 
 
 class OptimStateKeyType(Enum):
-    """What an optimizer's state is keyed by."""
+    """How an optimizer's state is keyed."""
 
     PARAM_NAME = auto()
     PARAM_ID = auto()

@@ -1,4 +1,4 @@
-"""`GradBucket`: what a communication hook of DistributedDataParallel is given."""
+"""`GradBucket`: the argument of communication hooks of DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -6,33 +6,33 @@ from ..core.tensor import Tensor
 
 
 class GradBucket:
-    """Gradients that travel in one message: `buffer()` has them in one row, those of the last parameters first."""
+    """Gradients sent in one message; `buffer()` holds them flat, in reverse order of the parameters."""
 
     def __init__(self, index: int, is_last: bool, buffer: Tensor, parameters: list[Tensor]) -> None:
         self._index, self._is_last, self._buffer, self._parameters = index, is_last, buffer, parameters
 
     def index(self) -> int:
-        """The bucket's number: 0 for the one that is sent first."""
+        """Return the bucket's index in sending order."""
         return self._index
 
     def is_last(self) -> bool:
-        """Whether no other bucket of this backward pass follows."""
+        """Return whether this is the last bucket of the backward pass."""
         return self._is_last
 
     def buffer(self) -> Tensor:
-        """The gradients in one row."""
+        """Return the flat gradients."""
         return self._buffer
 
     def set_buffer(self, buffer: Tensor) -> None:
-        """Replace the row, by a compressed one say."""
+        """Replace the flat gradients, for example by compressed ones."""
         self._buffer = buffer
 
     def parameters(self) -> list[Tensor]:
-        """The parameters, in the order of the row."""
+        """Return the parameters in the order of the buffer."""
         return list(self._parameters)
 
     def gradients(self) -> list[Tensor]:
-        """The row's pieces in the parameters' shapes; they share its memory."""
+        """Return the gradients as views of the buffer in the parameters' shapes."""
         found, at = [], 0
         for param in self._parameters:
             found.append(self._buffer[at : at + param.numel()].view(param.shape))

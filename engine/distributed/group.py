@@ -1,4 +1,4 @@
-"""A process group over links: the collectives, on arrays, as messages between every two of its processes."""
+"""`ProcessGroup`: collectives on arrays, as messages over the links between processes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CALLS = (
     "send", "all_reduce", "broadcast", "all_gather", "gather", "scatter", "reduce", "reduce_scatter", "all_to_all", "barrier", "object",
     "error",
 )  # fmt: skip
-_SMALL = 1 << 15  # bytes: below, everybody sends all to all, which takes one step instead of two
+_SMALL = 1 << 15  # bytes; smaller arrays are exchanged all to all, in one step instead of two
 _POINT_TO_POINT = 1 << 63
 
 
 class Work:
-    """A collective that runs on its own; `wait()` for it before its tensors are used. `tensors`: what it writes into."""
+    """An asynchronous collective that writes into `tensors`; call `wait()` before using them."""
 
     def __init__(self, tensors: list) -> None:
         self._done, self._error = threading.Event(), None
@@ -37,7 +37,7 @@ class Work:
     def _run(self, fn: Callable[[], None]) -> None:
         try:
             fn()
-        except Exception as error:  # raised by wait()
+        except Exception as error:  # re-raised by wait()
             self._error = error
         self._done.set()
         try:
@@ -45,11 +45,11 @@ class Work:
                 self._future.set_result(self._tensors)
             else:
                 self._future.set_exception(self._error)
-        except Exception:  # a callback's: nobody waits for that, and the thread must go on
+        except Exception:  # from a callback: print it and keep the thread running
             traceback.print_exc()
 
     def wait(self, timeout: Any = None) -> bool:
-        """Wait until it is done; what it raised is raised here. DistBackendError when `timeout`, a timedelta, has passed."""
+        """Wait for completion, re-raising any error. Raises DistBackendError after `timeout`, a timedelta."""
         seconds = None if timeout is None else timeout.total_seconds()
         if not self._done.wait(seconds):
             raise DistBackendError(f"wait: not done after {seconds:g} s")
@@ -60,30 +60,30 @@ class Work:
     synchronize = wait
 
     def is_completed(self) -> bool:
-        """Whether it is done, well or not."""
+        """Return whether it has finished, with or without an error."""
         return self._done.is_set()
 
     def is_success(self) -> bool:
-        """Whether it is done, and well."""
+        """Return whether it has finished without an error."""
         return self._done.is_set() and self._error is None
 
     def result(self) -> list:
-        """The tensors that it has written into. RuntimeError when it is not done."""
+        """Return the tensors that it wrote into. Raises RuntimeError if it has not finished."""
         return self._future.value()
 
     def get_future(self) -> Future:
-        """The future of its tensors, for `then` and `wait`."""
+        """Return a future of the tensors."""
         return self._future
 
     def exception(self) -> Exception | None:
-        """What it raised."""
+        """Return the exception, or None."""
         return self._error
 
 
 class Received(Work):
-    """A receive that was asked for; the message may have come long before somebody waits for it.
+    """A pending receive; the message may arrive long before `wait` is called.
 
-    `line`: the receives from the same source under the same tag, in the order in which they were asked for, and so get their messages.
+    `line` queues the receives from the same source with the same tag, which get messages in the order in which they were posted.
     """
 
     def __init__(self, tensor: Any, arrived: Callable[[], bool], take: Callable[[float | None], int], line: deque[Received]) -> None:
@@ -92,7 +92,7 @@ class Received(Work):
         line.append(self)
 
     def wait(self, timeout: Any = None) -> bool:
-        """Wait until the message is in the tensor."""
+        """Wait until the message has been written to the tensor."""
         while not self._done.is_set():
             self._line[0]._receive(None if timeout is None else timeout.total_seconds())
         return True
@@ -103,38 +103,38 @@ class Received(Work):
         self._run(lambda: None)
 
     def is_completed(self) -> bool:
-        """Whether the message has come; it is then in the tensor."""
+        """Return whether the message has arrived, writing it to the tensor if so."""
         while not self._done.is_set() and self._arrived():
             self._line[0]._receive(None)
         return self._done.is_set()
 
     def source_rank(self) -> int:
-        """Who sent it."""
+        """Wait for the message and return the sender's rank."""
         self.wait()
         return self._source
 
 
 class ProcessGroup:
-    """Some processes of the job, by their global ranks, in the order of their ranks in the group."""
+    """A group of processes, given by their global ranks in the order of their group ranks."""
 
     def __init__(self, links: Links, number: int, ranks: list[int], timeout: float, backend: str) -> None:
         self.links, self.number, self.ranks, self.timeout, self.backend = links, number, ranks, timeout, backend
         self._me = ranks.index(links.rank)
-        self._count = 0  # of collectives: all processes call the same ones in the same order, so equal numbers belong together
+        self._count = 0  # collectives called; all processes call the same ones in the same order, so counts match
         self._lock = threading.Lock()
         self._jobs: queue.SimpleQueue | None = None
-        self.awaited: defaultdict[tuple, deque[Received]] = defaultdict(deque)  # (source, tag) -> receives that were asked for
+        self.awaited: defaultdict[tuple, deque[Received]] = defaultdict(deque)  # (source, tag) -> pending receives
 
     def rank(self) -> int:
-        """This process's rank in the group."""
+        """Return this process's rank in the group."""
         return self._me
 
     def size(self) -> int:
-        """How many processes there are."""
+        """Return the number of processes."""
         return len(self.ranks)
 
     def name(self) -> str:
-        """The backend's name."""
+        """Return the backend's name."""
         return self.backend
 
     def __repr__(self) -> str:
@@ -143,13 +143,13 @@ class ProcessGroup:
     # -- running ------------------------------------------------------------------------------------------------------------
 
     def tag(self) -> int:
-        """A number for the next collective; each may use two tags from it on."""
+        """Return a tag for the next collective, which may also use the tag after it."""
         with self._lock:
             self._count += 2
             return self._count
 
     def start(self, fn: Callable[[], None], tensors: list) -> Work:
-        """Run `fn`, which writes into `tensors`, in the group's own thread, after what was started before."""
+        """Run `fn`, which writes into `tensors`, in the group's thread after earlier calls."""
         with self._lock:
             if self._jobs is None:
                 self._jobs = queue.SimpleQueue()
@@ -159,7 +159,7 @@ class ProcessGroup:
         return work
 
     def close(self) -> None:
-        """End the group's thread."""
+        """Stop the group's thread."""
         if self._jobs is not None:
             self._jobs.put(None)
 
@@ -174,7 +174,7 @@ class ProcessGroup:
     def _receive(
         self, sources: list[int], tag: int, call: str, like: Any = None, timeout: float | None = None
     ) -> tuple[int, numpy.ndarray]:
-        """`(rank, values)`: a message from one of the ranks; checked against the size and dtype of `like`."""
+        """Return `(rank, values)` of a message from one of the ranks, checking its call, and its size and dtype against `like`."""
         peers = [self.ranks[s] for s in sources]
         seconds = self.timeout if timeout is None else timeout
         peer, called, kind, data = self.links.receive(peers, self.number, tag, seconds, call)
@@ -191,7 +191,7 @@ class ProcessGroup:
         return source, values
 
     def _refused(self, source: int, tag: int, told: str) -> DistBackendError:
-        """The error of a collective that does not fit; who sent it, and may wait for an answer, is told too."""
+        """Return the error of a mismatched collective, also sending it to the sender, who may be waiting for a reply."""
         self._send(source, tag, "error", numpy.frombuffer(told.encode(), numpy.uint8))
         return DistBackendError(told)
 
@@ -202,12 +202,12 @@ class ProcessGroup:
     def _others(self) -> list[int]:
         return [(self._me + i) % len(self.ranks) for i in range(1, len(self.ranks))]
 
-    # -- collectives: every array is flat and contiguous --------------------------------------------------------------------
+    # -- collectives on flat contiguous arrays ------------------------------------------------------------------------------
 
     def all_reduce(self, flat: numpy.ndarray, op: ReduceOp, tag: int) -> numpy.ndarray:
-        """What all processes' arrays make together.
+        """Reduce the arrays of all processes, and return the result in each.
 
-        Small: everybody sends all to all. Large: process i makes part i, and sends it to all; each sends and receives 2 (n - 1) / n of it.
+        Small arrays are exchanged all to all. For large ones, process i reduces part i and sends it to all: 2 (n - 1) / n of the array.
         """
         if flat.nbytes <= _SMALL or flat.size < len(self.ranks):
             return reduced(self.all_gather(flat, tag, "all_reduce"), op)
@@ -223,21 +223,21 @@ class ProcessGroup:
         return out
 
     def reduce_scatter(self, parts: list, op: ReduceOp, tag: int, call: str = "reduce_scatter") -> numpy.ndarray:
-        """Part i of all processes' parts made one, for process i."""
+        """Reduce part i of all processes on process i."""
         return reduced(self.all_to_all(parts, tag, call, [parts[self._me]] * len(parts)), op)
 
     def all_to_all(self, parts: list, tag: int, call: str = "all_to_all", like: list | None = None) -> list:
-        """Part i goes to process i; what came from each. `like`: what is expected."""
+        """Send part i to process i and return the parts received, checked against `like`."""
         for other in self._others:
             self._send(other, tag, call, parts[other])
         return [parts[i] if i == self._me else self._from(i, tag, call, None if like is None else like[i]) for i in range(len(self.ranks))]
 
     def all_gather(self, flat: numpy.ndarray, tag: int, call: str = "all_gather", same: bool = True) -> list:
-        """Everybody's array, by rank."""
+        """Return the arrays of all processes by rank."""
         return self.all_to_all([flat] * len(self.ranks), tag, call, [flat] * len(self.ranks) if same else None)
 
     def broadcast(self, flat: numpy.ndarray, source: int, tag: int, call: str = "broadcast", same: bool = True) -> numpy.ndarray:
-        """The array of one process, for all."""
+        """Return the source's array in all processes."""
         if self._me != source:
             return self._from(source, tag, call, flat if same else None)
         for other in self._others:
@@ -245,19 +245,19 @@ class ProcessGroup:
         return flat
 
     def gather(self, flat: numpy.ndarray, to: int, tag: int, call: str = "gather", same: bool = True) -> list | None:
-        """Everybody's array, by rank, in one process; None in the others."""
+        """Return the arrays of all processes by rank in process `to`, and None elsewhere."""
         if self._me != to:
             self._send(to, tag, call, flat)
             return None
         return [flat if i == to else self._from(i, tag, call, flat if same else None) for i in range(len(self.ranks))]
 
     def reduce(self, flat: numpy.ndarray, to: int, op: ReduceOp, tag: int) -> numpy.ndarray | None:
-        """What all arrays make together, in one process; None in the others."""
+        """Return the reduced array in process `to`, and None elsewhere."""
         parts = self.gather(flat, to, tag, "reduce")
         return None if parts is None else reduced(parts, op)
 
     def scatter(self, parts: list | None, source: int, tag: int, like: Any, call: str = "scatter") -> numpy.ndarray:
-        """Array i of one process, for process i."""
+        """Return part i of the source in process i."""
         if self._me != source or parts is None:
             return self._from(source, tag, call, like)
         for other in self._others:
@@ -265,7 +265,7 @@ class ProcessGroup:
         return parts[source]
 
     def barrier(self, tag: int, timeout: float) -> None:
-        """Wait for all."""
+        """Wait for all processes."""
         token, end = numpy.zeros(1, numpy.uint8), time.monotonic() + timeout
         for other in self._others:
             self._send(other, tag, "barrier", token)
@@ -273,7 +273,7 @@ class ProcessGroup:
             self._receive([other], tag, "barrier", timeout=max(0.0, end - time.monotonic()))
 
     def monitored_barrier(self, timeout: float, wait_all: bool, tag: int) -> None:
-        """Wait for all; process 0 says who has not come in time."""
+        """Wait for all processes; process 0 raises RuntimeError with the ranks that are late."""
         token = numpy.zeros(1, numpy.uint8)
         if self._me != 0:
             self._send(0, tag, "barrier", token)
@@ -296,16 +296,16 @@ class ProcessGroup:
     # -- point to point ---------------------------------------------------------------------------------------------------------
 
     def send(self, flat: numpy.ndarray, to: int, tag: int) -> None:
-        """An array for one process."""
+        """Send an array to one process."""
         self._send(to, _POINT_TO_POINT | tag, "send", flat)
 
     def recv(self, like: numpy.ndarray, source: int | None, tag: int, timeout: float | None = None) -> tuple[int, numpy.ndarray]:
-        """`(rank, array)` from one process, or from any."""
+        """Receive `(rank, array)` from one process, or from any if `source` is None."""
         sources = self._others if source is None else [source]
         return self._receive(sources, _POINT_TO_POINT | tag, "send", like, timeout)
 
     def has(self, source: int | None, tag: int) -> bool:
-        """Whether a message for `recv` has come."""
+        """Return whether a message for `recv` has arrived."""
         sources = self._others if source is None else [source]
         return any(self.links.arrived((self.ranks[s], self.number, _POINT_TO_POINT | tag)) for s in sources)
 

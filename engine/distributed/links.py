@@ -1,6 +1,6 @@
-"""Links: a socket between every two processes, and a thread for each that takes in what comes.
+"""Links: a TCP socket between every two processes, each with a reader thread.
 
-Because somebody always reads, a send never waits for the receiver's program, and no order of sends and receives can deadlock.
+Since a thread is always reading, a send never waits for the receiver's program, and no order of sends and receives can deadlock.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ import numpy
 from .errors import DistBackendError, DistNetworkError
 from .stores import Store, _connected, read_exactly
 
-_HEADER = struct.Struct("<IQBBQ")  # group, tag, which call, dtype, bytes
-_BYE = 0xFFFFFFFF  # the group of a message that says: I leave, and all is well
-_FIRST = 0xFFFFFFFE  # the group of a message that says who went first, before its sender goes because of that
+_HEADER = struct.Struct("<IQBBQ")  # group, tag, call, dtype, bytes
+_BYE = 0xFFFFFFFF  # group of a goodbye message: the sender leaves normally
+_FIRST = 0xFFFFFFFE  # group of a message with the first process to fail, sent before the sender fails because of it
 _SECRET = 32
-_PATIENCE = 5.0  # seconds for what is said while things go wrong
+_PATIENCE = 5.0  # seconds, for messages about failures
 
 
 class Links:
-    """The connections of one process to all others of the job."""
+    """The connections of this process to all others in the job."""
 
     def __init__(self, rank: int, world_size: int, store: Store, timeout: float, host: str) -> None:
         self.rank, self.world_size = rank, world_size
         self._inbox: dict[tuple[int, int, int], deque] = {}  # (from, group, tag) -> (call, dtype, bytes)
         self._arrived = threading.Condition()
-        self._gone: set[int] = set()  # whose link has ended
-        self._left: set[int] = set()  # who said goodbye
-        self._heard: dict[int, str] = {}  # who has gone and how, in the order in which it came about, as far as this process can know
-        self._told = False  # whether the others have heard from here who went first
+        self._gone: set[int] = set()  # peers with a closed link
+        self._left: set[int] = set()  # peers that said goodbye
+        self._heard: dict[int, str] = {}  # peer -> how it ended, in the order observed here
+        self._told = False  # whether this process has told the others who failed first
         self._sockets: dict[int, socket.socket] = {}
         self._sending = {peer: threading.Lock() for peer in range(world_size)}
         self._closed = False
@@ -75,7 +75,7 @@ class Links:
             threading.Thread(target=self._read, args=(peer, sock), daemon=True, name=f"link to rank {peer}").start()
 
     def _admit(self, sock: socket.socket, secret: bytes, timeout: float) -> None:
-        """Let a process in that knows the job's secret, and nobody else."""
+        """Accept a connection only from a process that knows the job's secret."""
         sock.settimeout(timeout)
         try:
             said = read_exactly(sock, _SECRET + 4)
@@ -122,7 +122,7 @@ class Links:
             sock.close()
 
     def send(self, peer: int, group: int, tag: int, call: int, kind: int, data: Any, timeout: float, what: str = "send") -> None:
-        """Send bytes, as an array or a bytes-like object; they are in the system's hands, or in the receiver's, on return."""
+        """Send an array or bytes-like object; on return the data is in the system's buffers or received."""
         view = memoryview(data).cast("B") if len(data) else b""
         try:
             if peer in self._gone:
@@ -132,7 +132,7 @@ class Links:
         except BlockingIOError:
             raise DistBackendError(f"{what}: rank {self.rank}: rank {peer} has taken in nothing for {timeout:g} s") from None
         except OSError as error:
-            with self._arrived:  # the thread that reads may not have come to its goodbye yet
+            with self._arrived:  # the reader thread may not have seen the goodbye yet
                 self._arrived.wait_for(lambda: peer in self._gone, _PATIENCE)
             raise self._has_gone(peer, what) from error
 
@@ -143,15 +143,15 @@ class Links:
             sock.sendall(part)
 
     def arrived(self, key: tuple[int, int, int]) -> bool:
-        """Whether a message waits."""
+        """Return whether a message is waiting."""
         with self._arrived:
             return bool(self._inbox.get(key))
 
     def receive(self, peers: list[int], group: int, tag: int, timeout: float, what: str) -> tuple[int, int, int, Any]:
-        """`(from, call, dtype, bytes)` of the next message from one of `peers`.
+        """Return `(from, call, dtype, bytes)` of the next message from one of `peers`.
 
-        DistBackendError when none has come in time, or when all of `peers` have gone. Other processes may go: a program that has done its
-        part and ends is no failure, be it without a goodbye.
+        Raises DistBackendError after `timeout` seconds, or if all of `peers` have ended. It is no failure if other processes end, even
+        without a goodbye.
         """
         end = time.monotonic() + timeout
         with self._arrived:
@@ -173,10 +173,10 @@ class Links:
         raise self._has_gone(peers[0], what)
 
     def _has_gone(self, peer: int, what: str) -> DistBackendError:
-        """The error that tells of a peer, and of the one that went first: often it is why the other went.
+        """Return the error for a peer that has ended, with the first process to end, which is often the cause.
 
-        This process may now go too, so all others hear who was first: on the same links on which they would hear that this one has gone,
-        so never after it.
+        This process may end now, too, so it first reports the first failure to all others, on the links on which they will notice its own
+        end and therefore never after it.
         """
         with self._arrived:
             self._heard.setdefault(peer, "has ended or raised an error; see its own output")
@@ -190,16 +190,16 @@ class Links:
     def _tell(self, peer: int, first: int, how: str) -> None:
         said = how.encode()
         if not self._sending[peer].acquire(timeout=_PATIENCE):
-            return  # a message that the peer does not take in is on its way
+            return  # a message that the peer is not reading is in progress
         try:
             self._write(peer, _PATIENCE, _HEADER.pack(_FIRST, first, 0, 0, len(said)) + said)
         except OSError:
-            return  # it has gone before
+            return  # it has already ended
         finally:
             self._sending[peer].release()
 
     def close(self) -> None:
-        """Say goodbye and close everything."""
+        """Say goodbye to all peers and stop sending."""
         if self._closed:
             return
         self._closed = True
@@ -207,17 +207,17 @@ class Links:
             with self._sending[peer]:
                 try:
                     sock.sendall(_HEADER.pack(_BYE, 0, 0, 0, 0))
-                    sock.shutdown(socket.SHUT_WR)  # what the other has still to read stays readable
+                    sock.shutdown(socket.SHUT_WR)  # data already sent stays readable
                 except OSError:
-                    continue  # it has gone before
+                    continue  # it has already ended
 
 
 def host_for(master: str) -> str:
-    """The address under which the other processes reach this one: on the way to the master, loopback when the master is on it."""
+    """Return this process's address for the others: that of the route to the master, loopback if it is on this machine."""
     try:
         address = socket.getaddrinfo(master, 1, type=socket.SOCK_DGRAM)[0]
     except OSError as error:
         raise DistNetworkError(f"the master's address {master!r} is unknown: {error}") from error
     with socket.socket(address[0], socket.SOCK_DGRAM) as probe:
-        probe.connect(address[4])  # sends nothing: it only asks the system which way it would go
+        probe.connect(address[4])  # sends nothing; only selects the route
         return probe.getsockname()[0]

@@ -1,4 +1,4 @@
-"""Collectives between GPUs by NCCL, which CuPy brings. What NCCL does not carry, and tensors on the CPU, go over the links."""
+"""NCCL collectives between GPUs, through CuPy. Unsupported calls and CPU tensors use the TCP links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .reductions import ReduceOp
 
 
 def available() -> bool:
-    """Whether CuPy was built with NCCL."""
+    """Return whether CuPy was built with NCCL."""
     try:
         from cupy.cuda import nccl  # type: ignore[import-not-found]
     except ImportError:
@@ -22,14 +22,14 @@ def available() -> bool:
 
 
 class NcclGroup(ProcessGroup):
-    """A process group whose processes have a GPU each. The communicator is made at the first collective on a GPU array."""
+    """A process group with one GPU per process. The communicator is created at the first collective on a GPU array."""
 
     def __init__(self, links: Any, number: int, ranks: list[int], timeout: float, backend: str) -> None:
         super().__init__(links, number, ranks, timeout, backend)
         self._comm: Any = None
 
     def of(self, array: Any) -> Any:
-        """The values in one row, where they are."""
+        """Return the flattened array on its device."""
         if isinstance(array, numpy.ndarray):
             return numpy.ascontiguousarray(array).reshape(-1)
         import cupy  # type: ignore[import-not-found]
@@ -37,7 +37,7 @@ class NcclGroup(ProcessGroup):
         return cupy.ascontiguousarray(array).reshape(-1)
 
     def start(self, fn: Callable[[], None], tensors: list) -> Work:
-        """As every group's, on the GPU and the stream of the caller: a thread has its own, GPU 0 and its default stream unless told."""
+        """Run `fn` in the group's thread, on the caller's GPU and stream; a thread would otherwise use GPU 0 and its default stream."""
         import cupy  # type: ignore[import-not-found]
 
         place, stream = cupy.cuda.Device(), cupy.cuda.get_current_stream()
@@ -58,7 +58,7 @@ class NcclGroup(ProcessGroup):
         return self._comm
 
     def _ready(self, flat: Any, tag: int) -> tuple[Any, int, int, int] | None:
-        """`(communicator, NCCL's dtype, count, stream)`; None when the links must carry this."""
+        """Return `(communicator, NCCL dtype, count, stream)`, or None if NCCL does not support the array."""
         if isinstance(flat, numpy.ndarray):
             return None
         import cupy  # type: ignore[import-not-found]

@@ -1,7 +1,7 @@
-"""`torch.distributed.nn`: collectives that gradients go back through.
+"""`torch.distributed.nn`: differentiable collectives.
 
-Each gives new tensors and leaves its arguments as they are; those that PyTorch gives an output to write into it too. All processes call
-the same ones, forward and backward. Ranks `src` and `dst` are those in the whole job.
+Each returns new tensors and does not modify its inputs; those with an output argument, as in PyTorch, also write to it. All processes must
+call the same ones in forward and in backward. The ranks `src` and `dst` are global ranks.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ __all__ = [
 
 
 def all_reduce(tensor: Tensor, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """What `op` makes of all processes' tensors, in each of them. The gradient is `op` of all processes' gradients."""
+    """Reduce the tensors of all processes, in each of them. The gradient is `op` of all processes' gradients."""
     return _AllReduce.apply(tensor, op, group)
 
 
 def all_gather(tensor: Tensor, group: Any = None) -> tuple[Tensor, ...]:
-    """All processes' tensors, of one shape, in the order of ranks. The gradient is the sum of what all processes have for this one's."""
+    """Gather equally shaped tensors by rank. The gradient is the sum over processes of the gradients of this process's tensor."""
     return _AllGather.apply(tensor, group)
 
 
 def broadcast(tensor: Tensor, src: int, group: Any = None) -> Tensor:
-    """The tensor of the process `src`, in each. There the gradient is the sum of all processes' gradients, elsewhere zeros."""
+    """Return the tensor of process `src`. Its gradient there is the sum over all processes, and zero elsewhere."""
     return _Broadcast.apply(tensor, src, group)
 
 
 def reduce(tensor: Tensor, dst: int, op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """What `op` makes of all processes' tensors, in the process `dst`. The gradient is that of `dst`."""
+    """Reduce the tensors of all processes to process `dst`. The gradient is that of `dst`."""
     return _Reduce.apply(tensor, dst, op, group)
 
 
 def gather(tensor: Tensor, dst: int = 0, group: Any = None) -> tuple[Tensor, ...]:
-    """All processes' tensors in the process `dst`, zeros elsewhere. The gradient is what `dst` has for this one's."""
+    """Gather all tensors in process `dst`; zeros elsewhere. The gradient is that of `dst` for this process's tensor."""
     return _Gather.apply(tensor, dst, group)
 
 
 def scatter(tensors: Sequence[Tensor], src: int = 0, group: Any = None) -> Tensor:
-    """Tensor i of the process `src` for process i; the others give tensors of that shape. In `src` the gradients are all processes'."""
+    """Send tensor i of process `src` to process i; others pass tensors of that shape. Gradients are gathered in `src`."""
     return _Scatter.apply(src, group, *tensors)
 
 
 def reduce_scatter(output: Tensor, input_list: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None) -> Tensor:
-    """What `op` makes of all processes' tensors i, for process i. The gradient of tensor i is process i's, as for a sum."""
+    """Reduce tensor i of all processes to process i. The gradient of tensor i is that of process i, as for a sum."""
     return _ReduceScatter.apply(output, op, group, *input_list)
 
 
 def all_to_all(output_tensor_list: Sequence[Tensor], input_tensor_list: Sequence[Tensor], group: Any = None) -> tuple[Tensor, ...]:
-    """Tensor i goes to process i; what came from each, in the outputs' shapes. The gradients go the way back."""
+    """Send tensor i to process i and return the tensors received, in the outputs' shapes. Gradients are sent back."""
     return _AllToAll.apply(list(output_tensor_list), group, *input_tensor_list)
 
 
@@ -65,12 +65,12 @@ def all_to_all_single(
     output: Tensor, input: Tensor, output_split_sizes: Sequence[int] | None = None, input_split_sizes: Sequence[int] | None = None,
     group: Any = None,
 ) -> Tensor:  # fmt: skip
-    """`all_to_all` of one tensor's pieces along its first dimension, equal ones or of the given lengths."""
+    """`all_to_all` of one tensor, split along its first dimension equally or into the given lengths."""
     return _AllToAllSingle.apply(input, output, output_split_sizes, input_split_sizes, group)
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """A copy in one piece, which a collective may write into."""
+    """Return a contiguous copy that a collective may overwrite."""
     return tensor.detach().contiguous().clone()
 
 

@@ -1,6 +1,6 @@
-"""Collectives on Python objects. They are pickled: what arrives is run by the unpickler.
+"""Collectives on Python objects, which are sent as pickles and unpickled without restrictions.
 
-Only processes that know the job's secret are connected (see `links.py`), so all of them are trusted as this program itself is.
+Only processes that know the job's secret can connect (see `links.py`), so all of them are trusted like this program.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .collectives import _outside, _peer, _place
 from .group import ProcessGroup
 from .world import resolve
 
-_TAG = 1 << 62  # point to point: away from the user's own tags
+_TAG = 1 << 62  # point to point, separate from the user's tags
 
 
 def _packed(x: Any) -> numpy.ndarray:
@@ -26,7 +26,7 @@ def _unpacked(data: Any) -> Any:
 
 
 def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
-    """Put every process's object into `object_list`, by rank."""
+    """Gather objects from all processes into `object_list`, ordered by rank."""
     if _outside(group):
         return
     g = resolve(group)
@@ -42,7 +42,7 @@ def _long_enough(xs: Any, n: int, name: str) -> None:
 def gather_object(
     obj: Any, object_gather_list: list | None = None, dst: int | None = None, group: Any = None, group_dst: int | None = None
 ) -> None:
-    """Put every process's object into `object_gather_list` of process `dst` (0 unless given), by rank."""
+    """Gather objects from all processes into `object_gather_list` on process `dst` (default 0), ordered by rank."""
     if _outside(group):
         return
     g = resolve(group)
@@ -59,7 +59,7 @@ def gather_object(
 def broadcast_object_list(
     object_list: list, src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
 ) -> None:
-    """Give every process the objects that the list has in process `src`."""
+    """Copy the objects in the list of process `src` (default 0) to all processes."""
     if _outside(group):
         return
     g = resolve(group)
@@ -75,7 +75,7 @@ def scatter_object_list(
     scatter_object_output_list: list, scatter_object_input_list: list | None = None, src: int | None = None, group: Any = None,
     group_src: int | None = None,
 ) -> None:  # fmt: skip
-    """Put object i of process `src`'s list (0 unless given) into the first place of process i's output list."""
+    """Send object i of process `src`'s list (default 0) to the first element of process i's output list."""
     if _outside(group):
         return
     g = resolve(group)
@@ -99,7 +99,7 @@ def send_object_list(
 
 
 def recv_object_list(object_list: list, src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None) -> int:
-    """Receive objects into the list, from one process or from any; returns who sent them, -1 outside of the group."""
+    """Receive objects from a process, or from any if `src` is None. Returns the sender's rank, or -1 outside of the group."""
     if _outside(group):
         return -1
     g: ProcessGroup = resolve(group)

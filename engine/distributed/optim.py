@@ -1,4 +1,4 @@
-"""`torch.distributed.optim`: an optimizer whose state lies in parts, one in each process."""
+"""`torch.distributed.optim`: `ZeroRedundancyOptimizer`, with optimizer state sharded over processes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["ZeroRedundancyOptimizer"]
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """`optimizer_class` over all processes: each updates its share of the parameters and then sends it to the others.
+    """Shard `optimizer_class` over all processes: each updates its share of the parameters and broadcasts it.
 
-    The state (Adam's moments, say) exists once in all, not once in each process (Rajbhandari et al., "ZeRO", 2020, stage 1). Parameters
-    are dealt out by size, the largest first, each to the process that has the least. `parameters_as_bucket_view` changes no result;
-    `overlap_with_ddp` is not supported (NotImplementedError).
+    Optimizer state, such as Adam's moments, exists once instead of in every process (stage 1 of Rajbhandari et al., "ZeRO", 2020).
+    Parameters are assigned by size, largest first, to the process with the smallest load. `parameters_as_bucket_view` does not change
+    results; `overlap_with_ddp` raises NotImplementedError.
     """
 
     def __init__(
@@ -31,18 +31,18 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.process_group = process_group
         self.rank, self.world_size = get_rank(process_group), get_world_size(process_group)
         self.optim: Optimizer | None = None
-        self._owner: dict[Any, int] = {}  # which process updates which parameter
+        self._owner: dict[Any, int] = {}  # parameter -> rank that updates it
         self._load = [0] * self.world_size
         self._optimizer_class, self._optimizer_defaults = optimizer_class, defaults
-        super().__init__(params, self._make([Parameter(empty(0))]).defaults)  # also what `optimizer_class` sets by itself
+        super().__init__(params, self._make([Parameter(empty(0))]).defaults)  # includes defaults of `optimizer_class`
         self._deal(self.param_groups)
-        self._whole: list[dict] | None = None  # the states of all processes, once they are consolidated
+        self._whole: list[dict] | None = None  # states of all processes, once consolidated
 
     def _make(self, groups: list) -> Optimizer:
         return self._optimizer_class(groups, **self._optimizer_defaults)
 
     def _deal(self, groups: list[dict]) -> None:
-        """Give each of the groups' parameters to a process, and those of this process to its optimizer."""
+        """Assign the parameters to processes, and those of this process to its optimizer."""
         for p in sorted((p for group in groups for p in group["params"]), key=lambda p: -p.numel()):
             least = self._load.index(min(self._load))
             self._owner[p] = least
@@ -56,17 +56,17 @@ class ZeroRedundancyOptimizer(Optimizer):
             self.optim.add_param_group(group)
 
     def add_param_group(self, param_group: dict) -> None:
-        """Parameters more, which are dealt out to the processes too."""
+        """Add a group of parameters, which are assigned to processes, too."""
         super().add_param_group(param_group)
-        if self._owner:  # else the first ones, which are dealt out together
+        if self._owner:  # otherwise the initial ones, assigned together
             self._deal(self.param_groups[-1:])
 
     def step(self, closure: Any = None) -> Any:
-        """The local update, then every parameter from the process that made it."""
+        """Update this process's parameters, then broadcast each parameter from its owner."""
         loss = None
         if self.optim is not None:
             for local, group in zip(self.optim.param_groups, self._own_groups(), strict=True):
-                local.update({k: v for k, v in group.items() if k != "params"})  # a schedule sets rates in ours
+                local.update({k: v for k, v in group.items() if k != "params"})  # schedulers change the outer groups
             loss = self.optim.step(closure) if closure is not None else self.optim.step()
         elif closure is not None:
             loss = closure()
@@ -79,18 +79,18 @@ class ZeroRedundancyOptimizer(Optimizer):
         return [g for g in self.param_groups if any(self._owner[p] == self.rank for p in g["params"])]
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Bring all parts of the state to one process, for `state_dict` there. All processes call it."""
+        """Gather the state in process `to`, for `state_dict` there. All processes must call it."""
         found: list | None = [None] * self.world_size if self.rank == to else None
         gather_object(self._named_state(), found, group=self.process_group, group_dst=to)
         self._whole = found  # type: ignore[assignment]
 
     def _named_state(self) -> dict:
-        """The local state by the parameters' numbers in the whole."""
+        """Return the local state keyed by the parameters' global indices."""
         number = {p: i for i, p in enumerate(p for group in self.param_groups for p in group["params"])}
         return {} if self.optim is None else {number[p]: state for p, state in self.optim.state.items()}
 
     def state_dict(self) -> dict:
-        """The whole state, where it was brought to. RuntimeError before `consolidate_state_dict`, and elsewhere."""
+        """Return the consolidated state. Raises RuntimeError without `consolidate_state_dict`, and in other processes."""
         if self._whole is None:
             raise RuntimeError(
                 "Optimizer state has not been consolidated on this rank. Please call `consolidate_state_dict(to=rank)` on all ranks "
@@ -101,7 +101,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         return described
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Take up a whole state: each process its part."""
+        """Load a full state; each process keeps its part."""
         super().load_state_dict(state_dict)
         if self.optim is not None:
             for p in list(self.state):

@@ -1,4 +1,4 @@
-"""Where the processes of `run` print: here, into files, or both."""
+"""Output of the processes started by `run`: to the terminal, to files, or both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ STREAMS = ("stdout", "stderr")
 
 
 def chosen(text: str, local: int, option: str) -> list[set[str]]:
-    """For each of `local` processes the streams that `text` names: "0" none, "1" stdout, "2" stderr, "3" both; or "0:3,1:1" by rank."""
+    """Parse "0" (none), "1" (stdout), "2" (stderr), "3" (both) or "0:3,1:1" by rank; return the streams of each local process."""
 
     def streams(digit: str) -> set[str]:
         if digit not in ("0", "1", "2", "3"):
@@ -32,9 +32,9 @@ def chosen(text: str, local: int, option: str) -> list[set[str]]:
 
 
 class Output:
-    """What `--redirects` (into files only), `--tee` (here too, each line with its process's name) and `--log_dir` ask for.
+    """Implements `--redirects` (files only), `--tee` (files, and here with a prefix for each line) and `--log_dir`.
 
-    Files are `<log_dir>/<job's name>/attempt_<n>/<local rank>/stdout.log` and `stderr.log`.
+    Files are `<log_dir>/<job name>/attempt_<n>/<local rank>/stdout.log` and `stderr.log`.
     """
 
     def __init__(self, redirects: str, tee: str, log_dir: str | None, job: str, local: int) -> None:
@@ -50,7 +50,7 @@ class Output:
         self._threads: list[threading.Thread] = []
 
     def of(self, i: int, attempt: int) -> dict[str, Any]:
-        """`stdout` and `stderr` for the Popen of local process i."""
+        """Return the `stdout` and `stderr` arguments of Popen for local process i."""
         asked: dict[str, Any] = {}
         for name in self._files[i]:
             assert self._root is not None
@@ -64,7 +64,7 @@ class Output:
         return asked
 
     def follow(self, process: subprocess.Popen, i: int, attempt: int, label: str) -> None:
-        """Copy what a started process prints: into its file, and here."""
+        """Copy the output of a started process to its file and here."""
         for name in self._tees[i]:
             assert self._root is not None
             path = self._root / f"attempt_{attempt}" / str(i) / f"{name}.log"
@@ -73,7 +73,7 @@ class Output:
             self._threads.append(thread)
 
     def close(self) -> None:
-        """Wait until all is written; the processes have ended. What grandchildren still print is not waited for."""
+        """Wait for the copying threads after the processes have ended, but not for output of grandchildren."""
         for thread in self._threads:
             thread.join(5.0)
         for file in self._open:

@@ -1,4 +1,4 @@
-"""ReduceOp: how numbers from several processes become one."""
+"""`ReduceOp`: the reductions of collectives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy
 
 
 class ReduceOp(enum.Enum):
-    """SUM, AVG (the sum divided by the number of processes), PRODUCT, MIN, MAX; BAND, BOR, BXOR for integers and bools."""
+    """SUM, AVG (the sum divided by the number of processes), PRODUCT, MIN and MAX; BAND, BOR and BXOR for integers and bools."""
 
     SUM = 0
     AVG = 1
@@ -27,7 +27,7 @@ class ReduceOp(enum.Enum):
         return f"RedOpType.{self.name}"
 
 
-ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  PyTorch's name of the enumeration inside
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  PyTorch's name of the inner enumeration
 
 _FUNCTIONS: dict[ReduceOp, Any] = {
     ReduceOp.SUM: numpy.add,
@@ -42,12 +42,12 @@ _FUNCTIONS: dict[ReduceOp, Any] = {
 
 
 def supports_complex(reduceOp: ReduceOp) -> bool:
-    """Whether complex numbers can be reduced so: they have no order, and PyTorch multiplies none."""
+    """Return whether the reduction supports complex values: they have no order, and PyTorch does not multiply them."""
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG)
 
 
 def check(op: Any, dtype: Any, name: str) -> None:
-    """Refuse what cannot be reduced: bits of floats, an order of complex numbers, the mean of integers."""
+    """Raise an error for unsupported dtypes: bitwise ops on floats, order or products of complex values, means of integers."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}: op must be a ReduceOp such as ReduceOp.SUM, got {op!r}")
     if op in (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR) and dtype.kind not in "iubc":
@@ -59,7 +59,7 @@ def check(op: Any, dtype: Any, name: str) -> None:
 
 
 def reduced(parts: list, op: ReduceOp) -> Any:
-    """The parts, in the order of their ranks, made one; so every process finds the same bits."""
+    """Reduce the parts in rank order, so that every process gets bitwise equal results."""
     fn = _FUNCTIONS[op]
     total = parts[0].copy()
     for part in parts[1:]:

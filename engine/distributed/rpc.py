@@ -1,6 +1,6 @@
-"""Remote procedure calls are not built in: as PyTorch without them, this module can be asked, and has nothing else."""
+"""`torch.distributed.rpc`: remote procedure calls are not available."""
 
 
 def is_available() -> bool:
-    """Whether there are remote procedure calls: no."""
+    """Return False."""
     return False

@@ -1,7 +1,7 @@
 """`python -m engine.distributed.run --nproc_per_node=2 script.py`: start a program in several processes, as torchrun does.
 
-Each process gets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. `import torch` gives the engine in them, unless
-`--no-torch-name`. When one fails, the others are ended; all are started again `--max_restarts` times, then the exit status is 1.
+Each process gets RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT. `import torch` imports the engine in them, unless
+`--no-torch-name` is given. If one fails, the others are terminated and all are restarted up to `--max_restarts` times; then exit with 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .output import Output
 
 
 def parser() -> argparse.ArgumentParser:
-    """torchrun's options, as far as they mean something without an elastic agent; with `_` or `-` in their names."""
+    """Return a parser for torchrun's options that apply without an elastic agent, spelled with `_` or `-`."""
     made = argparse.ArgumentParser("python -m engine.distributed.run", description=__doc__)
 
     def add(name: str, **how: Any) -> None:
@@ -50,7 +50,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def processes(text: str) -> int:
-    """How many processes on this machine."""
+    """Parse the number of processes on this machine."""
     if text in ("auto", "gpu"):
         from .. import cuda
 
@@ -66,7 +66,7 @@ def processes(text: str) -> int:
 
 
 def machines(text: str) -> int:
-    """How many machines. ValueError for a range that leaves it open: nobody can come or go here."""
+    """Parse the number of machines. Raises ValueError for a range: the number of machines is fixed."""
     least, _, most = text.partition(":")
     if not least.isdigit() or int(least) < 1 or (most and most != least):
         raise ValueError(f"--nnodes: expected a number, got {text!r}; a job keeps its number of machines here")
@@ -74,13 +74,13 @@ def machines(text: str) -> int:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody uses now."""
+    """Return a port that is currently free."""
     with socket.create_server((host, 0)) as sock:
         return sock.getsockname()[1]
 
 
 def command(options: argparse.Namespace) -> list[str]:
-    """What each process runs."""
+    """Return the command line of each process."""
     if options.no_python:
         return [options.script, *options.arguments]
     how = [] if options.no_torch_name else ["--torch"]
@@ -98,7 +98,7 @@ def command(options: argparse.Namespace) -> list[str]:
 
 
 def launch(options: argparse.Namespace) -> int:
-    """Start the processes and wait; 0 when all have ended well."""
+    """Start the processes, wait for them, and return the exit status: 0 if all succeed."""
     nodes, local = machines(options.nnodes), processes(options.nproc_per_node)
     if not 0 <= options.node_rank < nodes:
         raise ValueError(f"--node_rank: expected 0 to {nodes - 1}, got {options.node_rank}")
@@ -130,7 +130,7 @@ def _attempt(options: argparse.Namespace, nodes: int, local: int, attempt: int, 
     common |= {"TORCHELASTIC_RUN_ID": options.rdzv_id, "TORCHELASTIC_RESTART_COUNT": str(attempt)}
     common |= {"TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts)}
     if local > 1 and "OMP_NUM_THREADS" not in os.environ:
-        common["OMP_NUM_THREADS"] = "1"  # else every process would take all cores
+        common["OMP_NUM_THREADS"] = "1"  # otherwise every process would use all cores
     started: list[subprocess.Popen] = []
 
     def told(number: int, frame: Any) -> None:
@@ -154,7 +154,7 @@ def _watch(started: list[subprocess.Popen], options: argparse.Namespace) -> int:
     while True:
         codes = [process.poll() for process in started]
         if any(code not in (None, 0) for code in codes):
-            time.sleep(0.2)  # the others may fail because of the first: all are named
+            time.sleep(0.2)  # others may fail because of the first; report all
             for i, process in enumerate(started):
                 if (code := process.poll()) not in (None, 0):
                     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
@@ -166,7 +166,7 @@ def _watch(started: list[subprocess.Popen], options: argparse.Namespace) -> int:
 
 
 def end(started: list[subprocess.Popen], grace: float = 5.0) -> None:
-    """End what still runs: politely, then by force."""
+    """Terminate the running processes, and kill those left after `grace` seconds."""
     for process in started:
         if process.poll() is None:
             process.terminate()
@@ -180,7 +180,7 @@ def end(started: list[subprocess.Popen], grace: float = 5.0) -> None:
 
 
 def child(arguments: list[str]) -> None:
-    """What a started process does first: give the engine torch's name, then become the program."""
+    """Entry point of a started process: install the engine as torch if requested, then run the program."""
     if arguments[0] == "--torch":
         import engine
 
@@ -196,7 +196,7 @@ def child(arguments: list[str]) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """The command."""
+    """Run the command line."""
     arguments = sys.argv[1:] if arguments is None else arguments
     if arguments[:1] == ["_child"]:
         child(arguments[1:])

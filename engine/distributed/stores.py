@@ -1,4 +1,4 @@
-"""Stores: small tables of keys and bytes through which processes find each other."""
+"""Stores: key-value tables through which processes find each other."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ def _bytes(value: Any) -> bytes:
 
 
 class Store:
-    """Keys and bytes that all processes of a job see. Subclasses say where they are: they write `_change` and `_look`."""
+    """A key-value store shared by all processes of a job. Subclasses implement `_change`, `_look` and `list_keys`."""
 
     def __init__(self) -> None:
         self.timeout = DEFAULT_TIMEOUT
 
     def _change(self, key: str, fn: Callable[[bytes | None], bytes | None]) -> Any:
-        """Replace the value of a key by `fn` of it, None for none, with nobody in between; returns the new value."""
+        """Atomically replace a key's value by `fn` of it, where None means missing, and return the new value."""
         raise NotImplementedError
 
     def _look(self, keys: Sequence[str], timeout: float) -> list[bytes] | None:
-        """The values of the keys once all are there; None when `timeout` seconds have passed."""
+        """Return the values once all keys exist, or None after `timeout` seconds."""
         raise NotImplementedError
 
     def set_timeout(self, timeout: timedelta) -> None:
-        """How long `get` and `wait` wait."""
+        """Set the timeout of `get` and `wait`."""
         self.timeout = timeout
 
     def set(self, key: str, value: Any) -> None:
-        """Put a value, a string or bytes, under a key."""
+        """Set a key to a string or bytes."""
         self._change(key, lambda _: _bytes(value))
 
     def get(self, key: str) -> bytes:
-        """The value of a key, once it is there. DistStoreError when it has not come in time."""
+        """Wait for a key and return its value. Raises DistStoreError on timeout."""
         return self._awaited([key], self.timeout)[0]
 
     def add(self, key: str, amount: int) -> int:
-        """Count: add to the number under a key, which starts at 0, and return the sum."""
+        """Add to the counter under a key, which starts at 0, and return the sum."""
         return int(self._change(key, lambda old: str(int(old or 0) + int(amount)).encode()))
 
     def append(self, key: str, value: Any) -> None:
-        """Add to the end of the value."""
+        """Append to a key's value."""
         self._change(key, lambda old: (old or b"") + _bytes(value))
 
     def compare_set(self, key: str, expected_value: Any, desired_value: Any) -> bytes:
-        """Put the desired value if the key has the expected one (or is not there, and "" was expected); returns what it has then."""
+        """Set a key if it has the expected value, or is missing and "" is expected. Returns the resulting value."""
         want, new = _bytes(expected_value), _bytes(desired_value)
         found = self._change(key, lambda old: new if old == want or (old is None and not want) else old)
         return want if found is None else found
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Whether all keys are there."""
+        """Return whether all keys exist."""
         return self._look(keys, 0.0) is not None
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
-        """Wait until all keys are there. DistStoreError when they have not come in time."""
+        """Wait until all keys exist. Raises DistStoreError on timeout."""
         self._awaited(keys, self.timeout if timeout is None else timeout)
 
     def _awaited(self, keys: Sequence[str], timeout: timedelta) -> list[bytes]:
@@ -76,7 +76,7 @@ class Store:
         return found
 
     def delete_key(self, key: str) -> bool:
-        """Take a key away; whether it was there."""
+        """Delete a key and return whether it existed."""
         had = []
 
         def gone(old: bytes | None) -> None:
@@ -86,29 +86,29 @@ class Store:
         return had[0]
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """The values of several keys."""
+        """Wait for several keys and return their values."""
         return self._awaited(keys, self.timeout)
 
     def multi_set(self, keys: Sequence[str], values: Sequence[Any]) -> None:
-        """Put several values."""
+        """Set several keys."""
         for key, value in zip(keys, values, strict=True):
             self.set(key, value)
 
     def has_extended_api(self) -> bool:
-        """Whether `append`, `multi_get` and `multi_set` are there: always."""
+        """Return True: `append`, `multi_get` and `multi_set` are always supported."""
         return True
 
     def num_keys(self) -> int:
-        """How many keys there are."""
+        """Return the number of keys."""
         return len(self.list_keys())
 
     def list_keys(self) -> list[str]:
-        """The keys."""
+        """Return the keys."""
         raise NotImplementedError
 
 
 class HashStore(Store):
-    """A store within one process, for its threads."""
+    """A store within one process, shared by its threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -136,7 +136,7 @@ class HashStore(Store):
 
 
 class FileStore(Store):
-    """A store in a file that all processes can open and lock (POSIX). The file stays; a new job needs a new one."""
+    """A store in a file that all processes can open and lock (POSIX). The file is kept, so a new job needs a new one."""
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         super().__init__()
@@ -188,7 +188,7 @@ class FileStore(Store):
 
 
 def read_exactly(sock: socket.socket, size: int) -> bytes:
-    """`size` bytes from a socket. ConnectionError when the other side has closed it before."""
+    """Read `size` bytes from a socket. Raises ConnectionError if the other side closes it first."""
     got = bytearray(size)
     view = memoryview(got)
     while view:
@@ -211,10 +211,10 @@ def _hear(sock: socket.socket) -> list[bytes]:
 
 
 class TCPStore(Store):
-    """A store that one process, the master, keeps for all: `TCPStore(host, port, world_size, is_master)`.
+    """A store kept by the master process: `TCPStore(host, port, world_size, is_master)`.
 
-    The master listens on `host` only. Port 0 lets the system choose; `port` tells which. Anybody who can reach the port can read and
-    write: keep it inside a network that you trust.
+    The master listens on `host` only. Port 0 lets the system choose one, available as `port`. There is no access control: use it only
+    inside a trusted network.
     """
 
     def __init__(
@@ -245,7 +245,7 @@ class TCPStore(Store):
             time.sleep(0.01)
 
     def _ask(self, *parts: bytes) -> list[bytes]:
-        with self._next:  # who waits here is next: else a thread that asks again and again, as `_look`, would keep the others out
+        with self._next:  # waiting threads take turns; otherwise the repeated calls of `_look` would starve others
             self._lock.acquire()
         try:
             assert self._socket is not None
@@ -276,7 +276,7 @@ class TCPStore(Store):
 
     def _look(self, keys: Sequence[str], timeout: float) -> list[bytes] | None:
         end = time.monotonic() + timeout
-        while True:  # in short waits: the socket is free for other threads in between
+        while True:  # short waits, so that other threads can use the socket in between
             left = end - time.monotonic()
             found = self._ask(b"look", str(max(0.0, min(left, 0.5))).encode(), *(k.encode() for k in keys))
             if found[0] == b"1":
@@ -285,7 +285,7 @@ class TCPStore(Store):
                 return None
 
     def close(self) -> None:
-        """Close the connection, and the server if this process has it."""
+        """Close the connection, and the server if this process runs it."""
         if self._socket is not None:
             self._socket.close()
         if self._server is not None:
@@ -309,7 +309,7 @@ def _connected(host: str, port: int, timeout: float) -> socket.socket:
 
 
 class _Server:
-    """What the master of a TCPStore runs: a table, and one thread for each connection."""
+    """The master's server of a TCPStore: a table, and one thread per connection."""
 
     def __init__(self, host: str, port: int, listen_fd: int | None) -> None:
         self.table = HashStore()
@@ -325,8 +325,8 @@ class _Server:
         threading.Thread(target=self._accept, daemon=True, name="store").start()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # not connected, says macOS
-            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
+        with contextlib.suppress(OSError):  # macOS: not connected
+            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
         self.listener.close()
 
     def _accept(self) -> None:
@@ -344,7 +344,7 @@ class _Server:
                 while True:
                     _say(sock, self._answer(*_hear(sock)))
             except (OSError, ValueError):
-                return  # the client has gone, or is none
+                return  # the client disconnected or is invalid
 
     def _answer(self, name: bytes, *args: bytes) -> list[bytes]:
         table, key = self.table, args[0].decode() if args else ""
@@ -361,7 +361,7 @@ class _Server:
 
 
 class PrefixStore(Store):
-    """Another store, with a prefix before every key."""
+    """A store that adds a prefix to all keys of another."""
 
     def __init__(self, prefix: str, store: Store) -> None:
         super().__init__()

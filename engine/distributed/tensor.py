@@ -1,6 +1,6 @@
-"""Names of `torch.distributed.tensor`: the placements, and a DTensor that says that tensors here lie in one process each.
+"""The names of `torch.distributed.tensor`: placements, and a placeholder DTensor, since tensors are never sharded.
 
-Libraries ask whether a tensor is a DTensor, also in one process: the answer is no. Making one is refused.
+Libraries test whether a tensor is a DTensor even in one process; the answer is always no. Creating one raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from .device_mesh import _refuse
 
-__path__: list[str] = []  # a package, as PyTorch's is: an import of what is below is answered in words
+__path__: list[str] = []  # a package, as in PyTorch, so that importing a submodule gives a clear error
 __all__ = [
     "DTensor",
     "Partial",
@@ -30,24 +30,24 @@ __all__ = [
 
 
 class Placement:
-    """How a tensor would lie along one dimension of a mesh."""
+    """How a tensor is placed along one mesh dimension."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it is cut along a dimension (`dim`, if that is given)."""
+        """Return whether it is sharded (along `dim`, if given)."""
         return isinstance(self, Shard) and dim in (None, self.dim)
 
     def is_replicate(self) -> bool:
-        """Whether every process has the whole."""
+        """Return whether it is replicated."""
         return isinstance(self, Replicate)
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether the processes' parts are still to be reduced (by `reduce_op`, if that is given)."""
+        """Return whether it is pending a reduction (by `reduce_op`, if given)."""
         return isinstance(self, Partial) and reduce_op in (None, self.reduce_op)
 
 
 @dataclass(frozen=True)
 class Shard(Placement):
-    """Cut along `dim`."""
+    """Sharded along `dim`."""
 
     dim: int
 
@@ -57,7 +57,7 @@ class Shard(Placement):
 
 @dataclass(frozen=True)
 class _StridedShard(Shard):
-    """Cut along `dim` after another mesh dimension has cut it."""
+    """Sharded along `dim` after another mesh dimension has sharded it."""
 
     split_factor: int = field(kw_only=True)
 
@@ -67,7 +67,7 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Whole in every process."""
+    """Replicated in every process."""
 
     def __str__(self) -> str:
         return "R"
@@ -75,7 +75,7 @@ class Replicate(Placement):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """A part of a sum, or of another reduction, in every process."""
+    """A partial value in every process, pending a reduction."""
 
     reduce_op: str = "sum"
 
@@ -84,36 +84,36 @@ class Partial(Placement):
 
 
 class DTensor:
-    """No tensor here is one: `isinstance(x, DTensor)` is False, and making one is a NotImplementedError."""
+    """Raises NotImplementedError; `isinstance(x, DTensor)` is always False."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         _refuse("DTensor")
 
     @staticmethod
     def from_local(*args: Any, **kwargs: Any) -> NoReturn:
-        """NotImplementedError: see the class."""
+        """Raise NotImplementedError; see the class."""
         _refuse("DTensor.from_local")
 
 
 def distribute_tensor(tensor: Any, device_mesh: Any = None, placements: Any = None, *, src_data_rank: int | None = 0) -> NoReturn:
-    """NotImplementedError: a tensor lies in one process."""
+    """Raise NotImplementedError: tensors are never sharded."""
     _refuse("distribute_tensor")
 
 
 def distribute_module(
     module: Any, device_mesh: Any = None, partition_fn: Any = None, input_fn: Any = None, output_fn: Any = None
 ) -> NoReturn:
-    """NotImplementedError: the parameters of a module lie in one process."""
+    """Raise NotImplementedError: parameters are never sharded."""
     _refuse("distribute_module")
 
 
 def implicit_replication() -> contextlib.AbstractContextManager[None]:
-    """A block in which plain tensors could be mixed with DTensors: there are none, so it changes nothing."""
+    """Return a null context: there are no DTensors to mix with plain tensors."""
     return contextlib.nullcontext()
 
 
 def compute_local_shape_and_global_offset(global_shape: Any, mesh: Any, placements: Any) -> NoReturn:
-    """NotImplementedError: there is no mesh over which a shape could be cut."""
+    """Raise NotImplementedError: there are no meshes."""
     _refuse("compute_local_shape_and_global_offset")
 
 

@@ -1,4 +1,4 @@
-"""The job's processes: how they meet, the default group, and the groups made from it."""
+"""Initialization of the job's processes, the default process group and its subgroups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_INITIALIZED = "Default process group has not been initialized, please make s
 
 
 class Backend(str):
-    """The name of a way to communicate: `Backend.GLOO`, `Backend.NCCL`, `Backend.MPI`."""
+    """The name of a backend: `Backend.GLOO`, `Backend.NCCL` or `Backend.MPI`."""
 
     UNDEFINED, GLOO, NCCL, MPI = "undefined", "gloo", "nccl", "mpi"
     backend_list = [UNDEFINED, GLOO, NCCL, MPI]
@@ -40,19 +40,19 @@ class _Meta(type):
 
 
 class group(metaclass=_Meta):
-    """`group.WORLD`: the default group."""
+    """Namespace of `group.WORLD`, the default group."""
 
     NON_GROUP_MEMBER = -100
 
 
 class GroupMember(metaclass=_Meta):
-    """`GroupMember.NON_GROUP_MEMBER`: what `new_group` gives a process that is not in the group."""
+    """Namespace of `GroupMember.NON_GROUP_MEMBER`, which `new_group` returns outside of the group."""
 
     NON_GROUP_MEMBER = -100
 
 
 class _State:
-    """What this process knows of the job; all None and empty when it is in none."""
+    """The job's state in this process; None and empty before initialization."""
 
     def __init__(self) -> None:
         self.world: ProcessGroup | None = None
@@ -67,17 +67,17 @@ _state = _State()
 
 
 def is_available() -> bool:
-    """Whether the package can be used: always."""
+    """Return True: the package is always available."""
     return True
 
 
 def is_gloo_available() -> bool:
-    """Whether "gloo", here TCP between all processes, can be used: always."""
+    """Return True: "gloo", implemented here by TCP between all processes, is always available."""
     return True
 
 
 def is_nccl_available() -> bool:
-    """Whether NCCL can be used: CuPy has it, and there is a GPU."""
+    """Return whether there is a GPU and CuPy has NCCL."""
     if not devices.cuda_available():
         return False
     from . import nccl
@@ -86,19 +86,19 @@ def is_nccl_available() -> bool:
 
 
 def is_mpi_available() -> bool:
-    """Whether `mpi4py` is installed."""
+    """Return whether `mpi4py` is installed."""
     import importlib.util
 
     return importlib.util.find_spec("mpi4py") is not None
 
 
 def is_initialized() -> bool:
-    """Whether `init_process_group` was called (and `destroy_process_group` was not)."""
+    """Return whether the default process group is initialized."""
     return _state.world is not None
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether a launcher started this process: `python -m engine.distributed.run` or torchrun."""
+    """Return whether `python -m engine.distributed.run` or torchrun started this process."""
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
@@ -106,12 +106,12 @@ def init_process_group(
     backend: str | None = None, init_method: str | None = None, timeout: timedelta | None = None, world_size: int = -1, rank: int = -1,
     store: Store | None = None, group_name: str = "", pg_options: Any = None, device_id: Any = None,
 ) -> None:  # fmt: skip
-    """Join the job: returns when all `world_size` processes have come.
+    """Initialize the default process group; returns once all `world_size` processes have joined.
 
-    `backend`: "gloo" for tensors on the CPU (TCP between all processes), "nccl" for tensors on GPUs (CPU tensors go over TCP),
-    "mpi" asks mpi4py for rank and size. `init_method`: "env://" (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), "tcp://host:port",
-    "file:///path"; or a `store`. A process that does not come, answer or live lets the others raise within `timeout` (30 minutes).
-    `group_name` and `pg_options` change nothing.
+    `backend` is "gloo" for CPU tensors (TCP between all processes), "nccl" for GPU tensors (CPU tensors use TCP), or "mpi", which gets the
+    rank and size from mpi4py. Pass a `store`, or an `init_method`: "env://" (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT),
+    "tcp://host:port" or "file:///path". If a process does not join, respond or survive, the others raise within `timeout` (30 minutes).
+    `group_name` and `pg_options` are ignored.
     """
     if _state.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
@@ -143,14 +143,14 @@ def init_process_group(
         _state.links = Links(rank, world_size, PrefixStore(f"group {_state.made}", store), seconds, host_for(host))
         _state.world = _made(list(range(world_size)), seconds, chosen, 0)
         _state.groups = [_state.world]
-        _state.world.barrier(_state.world.tag(), seconds)  # nobody goes on, and ends, before all are connected
-    except BaseException:  # the process is in no job, as before, and can try again
+        _state.world.barrier(_state.world.tag(), seconds)  # all must be connected before any can finish
+    except BaseException:  # leave no state behind, so that it can be called again
         _leave()
         raise
 
 
 def _only(backend: str) -> str:
-    """One name out of "cpu:gloo,cuda:nccl": NCCL where it is asked for, which keeps TCP for CPU tensors."""
+    """Choose one of several backends, as in "cpu:gloo,cuda:nccl": NCCL if requested and available, which uses TCP for CPU tensors."""
     if ":" not in backend:
         return backend
     named = dict(part.split(":", 1) for part in backend.split(","))
@@ -167,7 +167,7 @@ def _made(ranks: list[int], timeout: float, backend: str, number: int) -> Proces
 
 
 def _meet(url: str, rank: int, world_size: int, timeout: timedelta) -> tuple[int, int, Store, str]:
-    """`(rank, world_size, store, host)` from an init_method."""
+    """Return `(rank, world_size, store, host)` for an init_method."""
     parts = urlsplit(url)
     asked = {k: int(v[0]) for k, v in parse_qs(parts.query).items() if k in ("rank", "world_size")}
     rank, world_size = asked.get("rank", rank), asked.get("world_size", world_size)
@@ -206,7 +206,7 @@ def _tcp(host: str, port: int, rank: int, world_size: int, timeout: timedelta) -
 
 
 def _by_mpi(timeout: timedelta) -> tuple[int, int, Store, str]:
-    """Rank and size from MPI, which also tells all where process 0's store is."""
+    """Return rank, size, store and host, using MPI to share the address of process 0's store."""
     try:
         from mpi4py import MPI  # type: ignore[import-not-found]
     except ImportError as error:
@@ -223,7 +223,7 @@ def _by_mpi(timeout: timedelta) -> tuple[int, int, Store, str]:
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Leave the job, or forget one group. What others still wait for from here raises an error there."""
+    """Leave the job, or discard one group. Other processes that still wait for this one raise an error."""
     if group == GroupMember.NON_GROUP_MEMBER:
         return
     if _state.world is None:
@@ -238,7 +238,7 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 
 def _leave() -> None:
-    """Close whatever there is of a job."""
+    """Close the groups, links and own store."""
     for one in _state.groups:
         one.close()
     if _state.links is not None:
@@ -249,7 +249,7 @@ def _leave() -> None:
 
 
 def resolve(group: Any = None) -> ProcessGroup:
-    """The group, or the default one. ValueError when there is none."""
+    """Return the group, or the default group. Raises ValueError if it is not initialized."""
     if _state.world is None:
         raise ValueError(NOT_INITIALIZED)
     if group is None:
@@ -263,9 +263,9 @@ def new_group(
     ranks: Any = None, timeout: timedelta | None = None, backend: str | None = None, pg_options: Any = None,
     use_local_synchronization: bool = False, group_desc: str | None = None, device_id: Any = None, sort_ranks: bool = True,
 ) -> Any:  # fmt: skip
-    """A group of some processes, by their ranks (all: None). Every process calls it, those that are not in it too.
+    """Create a group of the given ranks (None for all). Every process must call it, including those not in the group.
 
-    Processes outside get `GroupMember.NON_GROUP_MEMBER`.
+    Returns `GroupMember.NON_GROUP_MEMBER` in processes outside of the group.
     """
     world = resolve()
     if use_local_synchronization:
@@ -286,13 +286,13 @@ def new_group(
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether a backend can be used, by its name."""
+    """Return whether the named backend is available."""
     asked = {"gloo": is_gloo_available, "nccl": is_nccl_available, "mpi": is_mpi_available}.get(backend.lower())
     return asked is not None and asked()
 
 
 def get_pg_count() -> int:
-    """How many groups this process is in, the default one too."""
+    """Return the number of groups with this process, including the default one."""
     return len(_state.groups)
 
 
@@ -300,7 +300,7 @@ def new_subgroups_by_enumeration(
     ranks_per_subgroup_list: list[list[int]], timeout: Any = None, backend: str | None = None, pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list]:  # fmt: skip
-    """Groups of these ranks, which must not overlap: this process's group (None when it is in none), and all of them."""
+    """Create disjoint groups of the given ranks. Returns this process's group (or None) and all groups."""
     if not ranks_per_subgroup_list:
         raise ValueError("The arg 'ranks_per_subgroup_list' cannot be empty")
     members = [rank for ranks in ranks_per_subgroup_list for rank in ranks]
@@ -314,7 +314,7 @@ def new_subgroups(
     group_size: int | None = None, group: Any = None, timeout: Any = None, backend: str | None = None, pg_options: Any = None,
     group_desc: str | None = None,
 ) -> tuple[Any, list]:  # fmt: skip
-    """Cut the processes into groups of `group_size` neighbours: this process's group, and all of them."""
+    """Split the processes into groups of `group_size` consecutive ranks. Returns this process's group and all groups."""
     world = resolve(group)
     size = world.size() if group_size is None else group_size
     if size <= 0 or world.size() % size:
@@ -324,41 +324,41 @@ def new_subgroups(
 
 
 def get_rank(group: Any = None) -> int:
-    """This process's rank in the group; -1 when it is not in it."""
+    """Return this process's rank in the group, or -1 outside of it."""
     return -1 if group == GroupMember.NON_GROUP_MEMBER and group is not None else resolve(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many processes the group has; -1 when this one is not in it."""
+    """Return the number of processes in the group, or -1 outside of it."""
     return -1 if group == GroupMember.NON_GROUP_MEMBER and group is not None else resolve(group).size()
 
 
 def get_backend(group: Any = None) -> Backend:
-    """The group's backend: "gloo", "nccl" or "mpi"."""
+    """Return the group's backend: "gloo", "nccl" or "mpi"."""
     return Backend(resolve(group).backend)
 
 
 def get_process_group_ranks(group: Any = None) -> list[int]:
-    """The global ranks of a group's processes."""
+    """Return the global ranks of the group's processes."""
     return list(resolve(group).ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The global rank of a group's process."""
+    """Return the global rank of a process in a group."""
     if not 0 <= group_rank < group.size():
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
     return group.ranks[group_rank]
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The rank in a group of the process with a global rank."""
+    """Return the group rank of a process given its global rank."""
     if global_rank not in group.ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")
     return group.ranks.index(global_rank)
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The process's number on its machine, as its launcher says in LOCAL_RANK."""
+    """Return this process's rank on its machine, from LOCAL_RANK, or `fallback_rank`. Raises RuntimeError without either."""
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
     if fallback_rank is None:
@@ -367,11 +367,11 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """ "nccl" for GPUs, "gloo" for the CPU."""
+    """Return "nccl" for GPUs and "gloo" for the CPU."""
     return "nccl" if devices.device(device).type == "cuda" else "gloo"
 
 
 def flat(array: Any) -> numpy.ndarray:
-    """The values in one row, on the host."""
+    """Return the flattened array on the host."""
     host = devices.move(array, devices.CPU)
     return numpy.ascontiguousarray(host).reshape(-1)

@@ -1,4 +1,4 @@
-"""`torch.distributed.fsdp.wrap`: which modules FSDP would wrap. Libraries make such policies whether or not they use one."""
+"""`torch.distributed.fsdp.wrap`: policies that select modules to wrap by FSDP. Libraries create them even without FSDP."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = [
     "wrap",
 ]
 
-# A policy answers two questions: with `recurse`, whether to look into the module's children; without, whether to wrap the module itself.
+# Policies return whether to recurse into a module's children (`recurse=True`) or whether to wrap the module itself (False).
 
 
 def always_wrap_policy(*args: Any, **kwargs: Any) -> bool:
-    """Every module."""
+    """Wrap every module."""
     return True
 
 
 def lambda_auto_wrap_policy(module: Module, recurse: bool, nonwrapped_numel: int, lambda_fn: Callable[[Module], bool]) -> bool:
-    """The modules of which a function says so."""
+    """Wrap modules for which `lambda_fn` is true."""
     return True if recurse else lambda_fn(module)
 
 
 def transformer_auto_wrap_policy(
     module: Module, recurse: bool, nonwrapped_numel: int, transformer_layer_cls: Iterable[type[Module]]
 ) -> bool:
-    """The modules of these classes."""
+    """Wrap modules of the given classes."""
     return recurse or isinstance(module, tuple(transformer_layer_cls))
 
 
@@ -41,7 +41,7 @@ def size_based_auto_wrap_policy(
     module: Module, recurse: bool, nonwrapped_numel: int, min_num_params: int = int(1e8),
     force_leaf_modules: set[type[Module]] | None = None, exclude_wrap_modules: set[type[Module]] | None = None,
 ) -> bool:  # fmt: skip
-    """The modules with so many parameters that are not wrapped yet."""
+    """Wrap modules with at least `min_num_params` parameters that are not wrapped yet."""
     leaves = size_based_auto_wrap_policy.FORCE_LEAF_MODULES if force_leaf_modules is None else force_leaf_modules  # type: ignore[attr-defined]
     never = size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES if exclude_wrap_modules is None else exclude_wrap_modules  # type: ignore[attr-defined]
     return nonwrapped_numel >= min_num_params and not isinstance(module, tuple(leaves if recurse else never))
@@ -52,7 +52,7 @@ size_based_auto_wrap_policy.EXCLUDE_WRAP_MODULES = {ModuleList, ModuleDict}  # t
 
 
 class ModuleWrapPolicy:
-    """The modules of these classes."""
+    """Wrap modules of the given classes."""
 
     def __init__(self, module_classes: Iterable[type[Module]]) -> None:
         self._module_classes = set(module_classes)
@@ -65,12 +65,12 @@ class ModuleWrapPolicy:
 
 
 class CustomPolicy:
-    """The modules of which a function says so, or gives settings."""
+    """Wrap modules for which `lambda_fn` is true or returns settings."""
 
     def __init__(self, lambda_fn: Callable[[Module], bool | dict[str, Any]]) -> None:
         self._lambda_fn = lambda_fn
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:
-    """The module as it is: nothing has enabled wrapping."""
+    """Return the module unchanged: wrapping is never enabled."""
     return module

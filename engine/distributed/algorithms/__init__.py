@@ -1,4 +1,4 @@
-"""What several processes do together beside collectives, under the names of `torch.distributed.algorithms`."""
+"""`torch.distributed.algorithms`: `Join`, for training with uneven inputs, and DDP communication hooks."""
 
 from .join import Join, Joinable, JoinHook
 

@@ -1,4 +1,4 @@
-"""`Join`: training where the processes have unequal numbers of batches. Those that are done mirror the collectives of the others."""
+"""`Join`: train with uneven numbers of batches; processes that finish early mirror the others' collectives."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from .. import collectives
 from ..world import get_world_size
 
 __all__ = ["Join", "JoinHook", "Joinable"]
-_MANY = 1000  # iterations that a process runs after its own last one, before it warns
+_MANY = 1000  # iterations of mirroring before a process warns
 
 
 class JoinHook:
-    """What a process does when its data are at an end, for one `Joinable`."""
+    """The actions of a process that has run out of batches, for one `Joinable`."""
 
     def main_hook(self) -> None:
-        """Called again and again while other processes still train: to mirror the collectives of one iteration."""
+        """Called repeatedly while other processes train, to mirror the collectives of one iteration."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called once when all are done; `is_last_joiner`: whether this process was among the last."""
+        """Called once when all processes are done; `is_last_joiner` tells whether this process was among the last."""
 
 
 class Joinable(ABC):
-    """What can take part: it has a hook, a device and a process group, and calls `Join.notify_join_context(self)` in each iteration."""
+    """Base class of participants, which must call `Join.notify_join_context(self)` in each iteration before its collectives."""
 
-    _join: Join | None = None  # the context that is entered
+    _join: Join | None = None  # the active context
 
     @abstractmethod
     def join_hook(self, **kwargs: Any) -> JoinHook:
-        """The hook, made from the arguments that `Join` was given beyond its own."""
+        """Return the hook, given the extra keyword arguments of `Join`."""
 
     @property
     @abstractmethod
     def join_device(self) -> Any:
-        """The device on which the processes count each other."""
+        """The device for the collectives that count the active processes."""
 
     @property
     @abstractmethod
     def join_process_group(self) -> Any:
-        """The processes that take part."""
+        """The participating process group."""
 
 
 class Join:
-    """A block of training with unequal numbers of batches.
+    """A context for training with uneven numbers of batches.
 
-    After its last batch a process runs the hooks of `joinables`, until no process has batches left. With `throw_on_early_termination` all
-    processes raise RuntimeError as soon as one has none left. `enable=False`: nothing is done.
+    After its last batch, a process runs the hooks of `joinables` until all processes are done. With `throw_on_early_termination`, all
+    processes raise RuntimeError once one runs out of batches. `enable=False` makes the context a no-op.
     """
 
     def __init__(self, joinables: list[Joinable], enable: bool = True, throw_on_early_termination: bool = False, **kwargs: Any):
@@ -63,7 +63,7 @@ class Join:
         if any(group is not groups[0] for group in groups):
             raise ValueError("Using join context manager with multiple process groups")
         self._group, self._device = groups[0], devices[0]
-        self.active = get_world_size(self._group) if enable else 0  # how many processes still train
+        self.active = get_world_size(self._group) if enable else 0  # number of processes still training
 
     def __enter__(self) -> None:
         if self._enable:
@@ -95,22 +95,22 @@ class Join:
             hook.post_hook(is_last)
 
     def _count(self, mine: int) -> int:
-        """How many processes are still training."""
+        """Return the number of processes still training."""
         found = (ones if mine else zeros)(1, device=self._device)
         collectives.all_reduce(found, group=self._group)
         return int(found.item())
 
     def _tell(self, end: bool) -> bool:
-        """Whether any process wants all to end."""
+        """Return whether any process requests termination."""
         found = (ones if end else zeros)(1, device=self._device)
         collectives.all_reduce(found, group=self._group)
         return bool(found.item())
 
     @staticmethod
     def notify_join_context(joinable: Joinable) -> None:
-        """Tell the processes that are done that this one trains on; called before the collectives of an iteration, by each joinable.
+        """Signal to finished processes that this one is still training; each joinable calls it before an iteration's collectives.
 
-        Only the first of a context's joinables does something. RuntimeError when another process asked all to end.
+        Only the context's first joinable has an effect. Raises RuntimeError if a process has requested termination.
         """
         context = joinable._join
         if context is None or context._joinables[0] is not joinable:

@@ -1,4 +1,4 @@
-"""Ways to take the mean of gradients, for `DistributedDataParallel.register_comm_hook`."""
+"""Communication hooks for `DistributedDataParallel.register_comm_hook`."""
 
 from . import default_hooks
 

@@ -1,4 +1,4 @@
-"""Hooks that take the mean of gradients as they are, or in half precision on their way."""
+"""Communication hooks that average gradients, optionally compressed to half precision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["allreduce_hook", "bf16_compress_hook", "bf16_compress_wrapper", "fp1
 
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future:
-    """The mean, as without a hook. `process_group`: None for the default one."""
+    """Average the gradients, as without a hook. A `process_group` of None means the default group."""
     row, group = bucket.buffer(), resolve(process_group)
     work = collectives.all_reduce(row.div_(group.size()), group=group, async_op=True)
     assert isinstance(work, Work)
@@ -24,22 +24,22 @@ def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future:
 
 
 def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future:
-    """The mean, of gradients rounded to float16."""
+    """Average the gradients in float16."""
     return fp16_compress_wrapper(allreduce_hook)(process_group, bucket)
 
 
 def bf16_compress_hook(process_group: Any, bucket: GradBucket) -> Future:
-    """The mean, of gradients rounded to bfloat16."""
+    """Average the gradients in bfloat16."""
     return bf16_compress_wrapper(allreduce_hook)(process_group, bucket)
 
 
 def fp16_compress_wrapper(hook: Callable[[Any, GradBucket], Future]) -> Callable[[Any, GradBucket], Future]:
-    """Another hook, on gradients rounded to float16; its result has the gradients' own dtype again."""
+    """Wrap a hook to run on gradients cast to float16; the result is cast back to their dtype."""
     return _compressed(hook, dtypes.float16)
 
 
 def bf16_compress_wrapper(hook: Callable[[Any, GradBucket], Future]) -> Callable[[Any, GradBucket], Future]:
-    """Another hook, on gradients rounded to bfloat16; its result has the gradients' own dtype again."""
+    """Wrap a hook to run on gradients cast to bfloat16; the result is cast back to their dtype."""
     return _compressed(hook, dtypes.bfloat16)
 
 
