@@ -1,7 +1,7 @@
-"""The engine under the names of the Python array API standard: `x.__array_namespace__()`, or `from engine import array_api as xp`.
+"""The Python array API standard: `x.__array_namespace__()`, or `from engine import array_api as xp`.
 
-Arrays are tensors, so gradients flow. PyTorch's own names (`engine.…`, the methods and operators of tensors) keep PyTorch's behaviour;
-where the standard asks for another, the functions here do as the standard says. What is left is told in docs/array-api.md.
+Arrays are tensors, so gradients are supported. PyTorch's own names (`engine.…`, and the methods and operators of tensors) keep PyTorch's
+behaviour; where the standard differs, the functions here follow the standard. See docs/array-api.md for the remaining differences.
 """
 
 from __future__ import annotations
@@ -138,6 +138,6 @@ from .searching import (
 )  # fmt: skip
 
 __array_api_version__ = "2025.12"
-VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each holds what the ones before it hold
+VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each includes the ones before it
 
 e, inf, nan, newaxis, pi = _math.e, _math.inf, _math.nan, None, _math.pi

@@ -1,4 +1,4 @@
-"""Axes as the standard gives them: one, several, none or all."""
+"""Normalize axis arguments: one, several, none or all."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..core.tensor import Tensor
 
 
 def normal(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
-    """The axes, counted from the front; all for None. IndexError for one that is not there, ValueError for one given twice."""
+    """Return non-negative axes; all for None. Raises IndexError if out of range, ValueError if repeated."""
     if axis is None:
         return tuple(range(ndim))
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -23,7 +23,7 @@ def normal(axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
 
 
 def reduced(op: Callable, x: Tensor, axis: Any, keepdims: bool, *options: Any, **named: Any) -> Tensor:
-    """The op over these axes. Over none at all each element stands for itself: that is an axis of length 1 more, and over it."""
+    """Reduce over the axes. With an empty tuple, each element is reduced alone, over an added axis of length 1."""
     axes = normal(axis, x.ndim)
     if not axes:
         return op(x.unsqueeze(-1), *options, dim=-1, **named)

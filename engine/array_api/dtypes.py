@@ -1,4 +1,4 @@
-"""The element types of the standard: promotion that looks at types alone, kinds of types, and their limits as objects."""
+"""Dtypes of the standard: value-independent promotion, dtype kinds, and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import engine
 from ..base.dtypes import ALL, BOOL, COMPLEX, FLOAT, INT, dtype, of_scalar, promote
 from ..core.tensor import Tensor
 
-# bfloat16 and float16 are the engine's, not the standard's
+# bfloat16 and float16 are not part of the standard
 STANDARD = {d.name: d for d in ALL if d.name not in ("bfloat16", "float16")}
 KINDS = {
     "bool": lambda d: d.rank == BOOL,
@@ -25,7 +25,7 @@ _SIGNED = {1: engine.int8, 2: engine.int16, 4: engine.int32, 8: engine.int64}
 
 
 def dtype_of(x: Any) -> dtype:
-    """The dtype of an array, or the dtype itself; TypeError for anything else."""
+    """Return the dtype of an array, or the dtype itself. Raises TypeError for anything else."""
     d = getattr(x, "dtype", x)
     if not isinstance(d, dtype):
         raise TypeError(f"expected an array or a dtype, got {type(x).__name__}")
@@ -33,12 +33,12 @@ def dtype_of(x: Any) -> dtype:
 
 
 def is_number(x: Any) -> bool:
-    """Whether it is one of Python's own numbers, which take the dtype of the array beside them."""
+    """Return whether `x` is a Python scalar, which takes the dtype of the array operand."""
     return isinstance(x, (bool, int, float, complex)) and not hasattr(x, "dtype")
 
 
 def _pair(a: dtype, b: dtype) -> dtype:
-    """PyTorch's table, and the standard's where that refuses: uint16, uint32 and uint64 beside other integers."""
+    """Promote as PyTorch does, or as the standard does for uint16, uint32 and uint64 with other integers, which PyTorch refuses."""
     if a is b or a.rank != INT or b.rank != INT:
         return promote(a, b)
     if a.is_signed == b.is_signed:
@@ -51,9 +51,9 @@ def _pair(a: dtype, b: dtype) -> dtype:
 
 
 def result_type(*arrays_and_dtypes: Any) -> dtype:
-    """The dtype that an operation on these arrays, dtypes and Python numbers gives; shapes do not matter.
+    """Return the dtype of an operation on these arrays, dtypes and Python scalars, independent of shapes.
 
-    TypeError for uint64 beside a signed integer. Of kinds that the standard leaves open, integers beside floats, the float's is taken.
+    Raises TypeError for uint64 with a signed integer. For integers with floats, which the standard leaves open, it is the float dtype.
     """
     found = [dtype_of(x) for x in arrays_and_dtypes if not is_number(x)]
     if not found:
@@ -66,16 +66,16 @@ def result_type(*arrays_and_dtypes: Any) -> dtype:
 
 
 def can_cast(from_: Any, to: dtype, /) -> bool:
-    """Whether promotion leads from the array's or dtype's type to `to`: what is cast so keeps its value."""
+    """Return whether promotion leads from the array's or dtype's type to `to`, so that values are kept."""
     try:
         return _pair(dtype_of(from_), dtype_of(to)) is to
-    except (TypeError, RuntimeError):  # no promotion at all: uint64 and int8
+    except (TypeError, RuntimeError):  # no promotion exists, as for uint64 and int8
         return False
 
 
 def isdtype(dtype: dtype, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",
-    "complex floating", "numeric", or a tuple of these, of which one suffices. ValueError for another word."""
+    """Return whether a dtype is of a kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",
+    "complex floating", "numeric", or any of a tuple of these. Raises ValueError for other strings."""
     kinds = kind if isinstance(kind, tuple) else (kind,)
     unknown = [k for k in kinds if isinstance(k, str) and k not in KINDS]
     if unknown:
@@ -84,7 +84,7 @@ def isdtype(dtype: dtype, kind: Any) -> bool:
 
 
 def astype(x: Tensor, dtype: dtype, /, *, copy: bool = True, device: Any = None) -> Tensor:
-    """The array in another dtype, and on `device` if that is given. A copy, unless `copy=False` and nothing changes."""
+    """Cast an array to a dtype, optionally on `device`. Copies unless `copy=False` and nothing changes."""
     return x.to(dtype=dtype, copy=copy) if device is None else x.to(device, dtype, copy=copy)
 
 
@@ -105,21 +105,21 @@ class iinfo_object(NamedTuple):
 
 
 def finfo(type: Any, /) -> finfo_object:
-    """Limits of a floating-point dtype, or of an array's; of a complex one, those of its parts. TypeError for others."""
+    """Return the limits of a floating-point dtype or array; for complex ones, of the parts. Raises TypeError for others."""
     d = dtype_of(type)
     info = engine.finfo(d)
     return finfo_object(info.bits, info.eps, info.max, info.min, info.smallest_normal, d.to_real())
 
 
 def iinfo(type: Any, /) -> iinfo_object:
-    """Limits of an integer dtype, or of an array's. TypeError for others."""
+    """Return the limits of an integer dtype or array. Raises TypeError for others."""
     d = dtype_of(type)
     info = engine.iinfo(d)
     return iinfo_object(info.bits, info.max, info.min, d)
 
 
 def alike(*operands: Any) -> list[Tensor]:
-    """The operands as arrays of the one dtype that they promote to. TypeError when none of them is an array."""
+    """Convert the operands to arrays of their promoted dtype. Raises TypeError if none of them is an array."""
     if len({x.dtype if isinstance(x, Tensor) else None for x in operands} | {None}) == 2 and all(isinstance(x, Tensor) for x in operands):
         return list(operands)
     beside = next((x for x in operands if isinstance(x, Tensor)), None)

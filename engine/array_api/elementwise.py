@@ -1,4 +1,4 @@
-"""Elementwise functions: the engine's ops on operands of one dtype, and what PyTorch's names do otherwise than the standard's."""
+"""Elementwise functions: the engine's ops after promotion, adapted where PyTorch differs from the standard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .dtypes import alike
 
 
 def published(function: Callable, name: str, of: Callable) -> Callable:
-    """The function under its name, with the words of the one that does its work."""
+    """Set a function's name, and copy the docstring of the op that it calls."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = of.__doc__
     return function
@@ -24,7 +24,7 @@ def _one(name: str, op: str = "") -> Callable:
 
     def function(x: Tensor, /) -> Tensor:
         _refuse_others(name, x)
-        return getattr(engine, op)(x)  # looked up at each call: there it hears of subclasses and modes
+        return getattr(engine, op)(x)  # looked up at each call, so that subclasses and modes can override it
 
     return published(function, name, getattr(engine, op))
 
@@ -108,28 +108,28 @@ subtract = _two("subtract", "sub")
 
 
 def expm1(x: Tensor, /) -> Tensor:
-    """e to the power of each element, minus 1; exact near 0."""
+    """exp(x) - 1, accurate near 0."""
     _refuse_others("expm1", x)
     if not x.is_complex():
         return engine.expm1(x)
-    out = engine.where(engine.isfinite(x), engine.expm1(x), engine.exp(x) - 1)  # whose infinities are C99's
-    return engine.complex(out.real + 0, out.imag)  # the real part of a zero is +0
+    out = engine.where(engine.isfinite(x), engine.expm1(x), engine.exp(x) - 1)  # infinities follow C99
+    return engine.complex(out.real + 0, out.imag)  # a zero real part is +0
 
 
 def imag(x: Tensor, /) -> Tensor:
-    """The imaginary part of each element; of real ones, 0."""
+    """Imaginary part of each element; 0 for real arrays."""
     _refuse_others("imag", x)
     return engine.imag(x) if x.is_complex() else engine.zeros_like(x)
 
 
 def round(x: Tensor, /) -> Tensor:
-    """Each element rounded to the nearest integer, halves to the even one; of complex numbers, both parts."""
+    """Round each element to the nearest integer, ties to even; both parts of complex values."""
     _refuse_others("round", x)
     return engine.complex(engine.round(x.real), engine.round(x.imag)) if x.is_complex() else engine.round(x)
 
 
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1, of complex numbers x / abs(x); of NaN, NaN."""
+    """Sign of each element: -1, 0 or 1; x / abs(x) for complex values; NaN for NaN."""
     _refuse_others("sign", x)
     if x.is_complex():
         return engine.sgn(x)
@@ -137,7 +137,7 @@ def sign(x: Tensor, /) -> Tensor:
 
 
 def tanh(x: Tensor, /) -> Tensor:
-    """The hyperbolic tangent of each element. Where a real part is infinite, it is 1 or -1 and a zero with the imaginary part's sign."""
+    """Hyperbolic tangent. If a real part is infinite, the result is ±1 with a zero that has the imaginary part's sign."""
     _refuse_others("tanh", x)
     if not x.is_complex():
         return engine.tanh(x)
@@ -146,7 +146,7 @@ def tanh(x: Tensor, /) -> Tensor:
 
 
 def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
-    """Each element, no smaller than `min` and no larger than `max` (numbers or arrays); NaN where a bound is NaN. The dtype stays."""
+    """Clamp each element between `min` and `max` (scalars or arrays); NaN if a bound is NaN. The dtype is kept."""
     out = x.clone()
     for bound, choose, limit in ((min, engine.maximum, "min"), (max, engine.minimum, "max")):
         if isinstance(bound, Tensor):
@@ -157,7 +157,7 @@ def clip(x: Tensor, /, min: Any = None, max: Any = None) -> Tensor:
 
 
 def _beyond(x: Tensor, bound: float, limit: str) -> bool:
-    """Whether a bound of integers lies beyond what their dtype holds, so that it bounds nothing."""
+    """Return whether an integer bound is outside the dtype's range, so that it has no effect."""
     if x.dtype.rank != INT:
         return False
     end = getattr(engine.iinfo(x.dtype), limit)

@@ -1,4 +1,4 @@
-"""The extension `fft`: discrete Fourier transforms."""
+"""The `fft` extension: discrete Fourier transforms."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ fftn, ifftn, rfftn, irfftn = map(_over, ("fftn", "ifftn", "rfftn", "irfftn"))
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Any = None) -> Tensor:
-    """The frequencies that `fft` of `n` samples gives, which lie `d` apart."""
+    """Return the frequencies of `fft` for `n` samples at spacing `d`."""
     return engine.fft.fftfreq(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Dtype | None = None, device: Any = None) -> Tensor:
-    """The frequencies that `rfft` of `n` samples gives, which lie `d` apart."""
+    """Return the frequencies of `rfft` for `n` samples at spacing `d`."""
     return engine.fft.rfftfreq(n, d, dtype=dtype, device=device)
 
 
 def fftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
-    """The frequencies in ascending order, 0 in the middle."""
+    """Shift the zero frequency to the middle."""
     return engine.fft.fftshift(x, axes)
 
 
 def ifftshift(x: Tensor, /, *, axes: Any = None) -> Tensor:
-    """Undoes `fftshift`."""
+    """Undo `fftshift`."""
     return engine.fft.ifftshift(x, axes)

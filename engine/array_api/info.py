@@ -1,4 +1,4 @@
-"""What the namespace tells about itself: capabilities, devices, dtypes."""
+"""The namespace's capabilities, devices and dtypes."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from .dtypes import KINDS, STANDARD, isdtype
 
 
 class Info:
-    """What `__array_namespace_info__()` gives."""
+    """The result of `__array_namespace_info__()`."""
 
     def capabilities(self) -> dict[str, Any]:
-        """What the standard leaves open: boolean indices and shapes that depend on data are there; arrays have up to 64 dimensions."""
+        """Optional features: boolean indexing and data-dependent shapes are supported; arrays have up to 64 dimensions."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> engine.device:
-        """Where arrays are made that are not told where."""
+        """Return the default device."""
         return engine.get_default_device()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, dtype]:
-        """The dtype of each kind that arrays have which are not told one; `engine.set_default_dtype` changes the first two."""
+        """Return the default dtype of each kind; `engine.set_default_dtype` changes the first two."""
         real = engine.get_default_dtype()
         kinds = {"real floating": real, "complex floating": real.to_complex()}
         return kinds | {"integral": engine.int64, "indexing": engine.int64}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, dtype]:
-        """The standard's dtypes by name: all, or those of a kind (see `isdtype`), or of one of several."""
+        """Return the standard's dtypes by name: all, or those of one or several kinds (see `isdtype`)."""
         kind = ("bool", "numeric") if kind is None else kind
         for word in kind if isinstance(kind, tuple) else (kind,):
             if word not in KINDS:
@@ -37,11 +37,11 @@ class Info:
         return {name: d for name, d in STANDARD.items() if isdtype(d, kind)}
 
     def devices(self) -> tuple[engine.device, ...]:
-        """The CPU and every GPU that there is."""
+        """Return the CPU and all available GPUs."""
         gpus = cuda().device_count() if cuda_available() else 0
         return engine.device("cpu"), *(engine.device("cuda", i) for i in range(gpus))
 
 
 def __array_namespace_info__() -> Info:
-    """What the namespace can: see `Info`."""
+    """Return the namespace's `Info`."""
     return Info()

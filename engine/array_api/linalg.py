@@ -1,4 +1,4 @@
-"""The extension `linalg`: matrices, and stacks of them in the last two dimensions."""
+"""The `linalg` extension: matrices, also batched in the last two dimensions."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ class SVDResult(NamedTuple):
 
 
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The product of matrices; an operand of one dimension is a row on the left, a column on the right."""
+    """Matrix product; 1-D operands are a row on the left and a column on the right."""
     return engine.matmul(*alike(x1, x2))
 
 
 def matrix_transpose(x: Tensor, /) -> Tensor:
-    """The matrices with rows and columns exchanged, as a view."""
+    """Transpose the matrices, as a view."""
     normal((-2, -1), x.ndim)
     return engine.transpose(x, -2, -1)
 
 
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: Any = 2) -> Tensor:
-    """The sum of products over some axes of both: the last and first so many, or two sequences of equal length."""
+    """Contract axes of both arrays: the last and first `axes`, or two sequences of equal length."""
     return engine.tensordot(*alike(x1, x2), axes)
 
 
 def _check_axis(name: str, x1: Tensor, x2: Tensor, axis: int) -> None:
-    """An axis of both arrays, counted from the end where their numbers of dimensions differ; else IndexError."""
+    """Raise IndexError unless the axis exists in both arrays; it must be negative if they differ in dimensions."""
     if not -min(x1.ndim, x2.ndim) <= axis < 0 and not (x1.ndim == x2.ndim and 0 <= axis < x1.ndim):
         raise IndexError(f"{name}: axis {axis} is out of range for arrays of {x1.ndim} and {x2.ndim} dimensions")
 
 
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The dot products of the vectors along an axis, of which the first is conjugated."""
+    """Dot products of vectors along an axis; the first operand is conjugated."""
     x1, x2 = alike(x1, x2)
     _check_axis("vecdot", x1, x2, axis)
     if x1.shape[axis] != x2.shape[axis]:
@@ -74,12 +74,12 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
-    """The lower, or upper, triangular factor of positive definite matrices."""
+    """Lower or upper Cholesky factor of positive definite matrices."""
     return engine.linalg.cholesky(x, upper=upper)
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The cross products of the vectors of three numbers along an axis."""
+    """Cross products of 3-vectors along an axis."""
     x1, x2 = alike(x1, x2)
     _check_axis("cross", x1, x2, axis)
     if not x1.shape[axis] == x2.shape[axis] == 3:
@@ -88,101 +88,101 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def det(x: Tensor, /) -> Tensor:
-    """The determinants of square matrices."""
+    """Determinants of square matrices."""
     return engine.linalg.det(x)
 
 
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
-    """The diagonals of matrices, `offset` places above the main one."""
+    """Diagonals of matrices, `offset` above the main one."""
     return engine.diagonal(x, offset, -2, -1)
 
 
 def eig(x: Tensor, /) -> EigResult:
-    """Eigenvalues and eigenvectors of square matrices, complex."""
+    """Complex eigenvalues and eigenvectors of square matrices."""
     return EigResult(*engine.linalg.eig(x))
 
 
 def eigh(x: Tensor, /) -> EighResult:
-    """Eigenvalues, ascending, and eigenvectors of symmetric or Hermitian matrices."""
+    """Ascending eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
     return EighResult(*engine.linalg.eigh(x))
 
 
 def eigvals(x: Tensor, /) -> Tensor:
-    """Eigenvalues of square matrices, complex."""
+    """Complex eigenvalues of square matrices."""
     return engine.linalg.eigvals(x)
 
 
 def eigvalsh(x: Tensor, /) -> Tensor:
-    """Eigenvalues of symmetric or Hermitian matrices, ascending."""
+    """Ascending eigenvalues of symmetric or Hermitian matrices."""
     return engine.linalg.eigvalsh(x)
 
 
 def inv(x: Tensor, /) -> Tensor:
-    """The inverses of square matrices."""
+    """Inverses of square matrices."""
     return engine.linalg.inv(x)
 
 
 def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: Any = "fro") -> Tensor:
-    """Norms of matrices: "fro", "nuc", or of 1, 2 and infinity, with either sign."""
+    """Matrix norms: "fro", "nuc", ±1, ±2 or ±infinity."""
     return engine.linalg.matrix_norm(x, ord, keepdim=keepdims)
 
 
 def matrix_power(x: Tensor, n: int, /) -> Tensor:
-    """Square matrices to the power of an integer, which may be negative."""
+    """Integer powers of square matrices; `n` may be negative."""
     return engine.linalg.matrix_power(x, n)
 
 
 def matrix_rank(x: Tensor, /, *, rtol: Any = None) -> Tensor:
-    """How many singular values of each matrix are larger than the largest one times `rtol`."""
+    """Number of singular values of each matrix greater than `rtol` times the largest one."""
     return engine.linalg.matrix_rank(x, rtol=rtol)
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The products of each element of one vector with each of another."""
+    """Outer product of two vectors."""
     return engine.outer(*alike(x1, x2))
 
 
 def pinv(x: Tensor, /, *, rtol: Any = None) -> Tensor:
-    """The pseudo-inverses of matrices; singular values up to the largest one times `rtol` count as 0."""
+    """Pseudo-inverses of matrices; singular values up to `rtol` times the largest one count as 0."""
     return engine.linalg.pinv(x, rtol=rtol)
 
 
 def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
-    """An orthonormal and an upper triangular factor; `mode`: "reduced" or "complete"."""
+    """Orthonormal and upper triangular factors; `mode` is "reduced" or "complete"."""
     if mode not in ("reduced", "complete"):
         raise ValueError(f"qr: mode must be 'reduced' or 'complete', got {mode!r}")
     return QRResult(*engine.linalg.qr(x, mode))
 
 
 def slogdet(x: Tensor, /) -> SlogdetResult:
-    """The sign of the determinants of square matrices and the logarithm of their size."""
+    """Signs and log absolute values of the determinants of square matrices."""
     return SlogdetResult(*engine.linalg.slogdet(x))
 
 
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """What `x1` must be multiplied with to give `x2`, which is a vector if and only if it has one dimension."""
+    """Solve `x1 @ x = x2`; `x2` is a vector if and only if it is 1-D."""
     x1, x2 = alike(x1, x2)
     columns = x2[:, None] if x2.ndim == 1 else x2
-    batch = broadcast_shapes(x1.shape[:-2], columns.shape[:-2])  # told whole: PyTorch takes some stacks of matrices for vectors
+    batch = broadcast_shapes(x1.shape[:-2], columns.shape[:-2])  # explicit, since PyTorch treats some stacks of matrices as vectors
     found = engine.linalg.solve(*(engine.broadcast_to(x, batch + x.shape[-2:]) for x in (x1, columns)))
     return found[..., 0] if x2.ndim == 1 else found
 
 
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
-    """The singular value decomposition of matrices, values descending."""
+    """Singular value decomposition, with descending values."""
     return SVDResult(*engine.linalg.svd(x, full_matrices=full_matrices))
 
 
 def svdvals(x: Tensor, /) -> Tensor:
-    """The singular values of matrices, descending."""
+    """Singular values, descending."""
     return engine.linalg.svdvals(x)
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: Dtype | None = None) -> Tensor:
-    """The sums of the diagonals of matrices; of short integers in 64 bits."""
+    """Sums of the diagonals; narrow integers are summed in 64 bits."""
     return _sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
 def vector_norm(x: Tensor, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Tensor:
-    """The norms of vectors, along an axis or several, or of all elements."""
+    """Vector norms over the axes, or over all elements."""
     return reduced(engine.linalg.vector_norm, x, axis, keepdims, ord)

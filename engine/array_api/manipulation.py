@@ -1,4 +1,4 @@
-"""Shapes: the standard's manipulation functions."""
+"""Manipulation functions of the standard."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from .dtypes import alike
 
 
 def broadcast_arrays(*arrays: Tensor) -> tuple[Tensor, ...]:
-    """The arrays in the one shape that they broadcast to, as views."""
+    """Broadcast the arrays to one shape, as views."""
     shape = broadcast_shapes(*[x.shape for x in arrays])
     return tuple(broadcast_to(x, shape) for x in arrays)
 
 
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape that these shapes broadcast to; () of none. ValueError when they do not fit."""
+    """Return the broadcast shape; () without arguments. Raises ValueError for incompatible shapes."""
     return numpy.broadcast_shapes(*shapes)
 
 
 def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
-    """The array in a larger shape, as a view. ValueError when it does not fit."""
+    """Broadcast an array to a shape, as a view. Raises ValueError for an incompatible shape."""
     if broadcast_shapes(x.shape, shape) != tuple(shape):
         raise ValueError(f"broadcast_to: the shape {tuple(x.shape)} does not broadcast to {tuple(shape)}")
     return engine.broadcast_to(x, shape)
 
 
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
-    """The arrays one after the other along an axis; flattened with `axis=None`."""
+    """Concatenate arrays along an axis, or flattened with `axis=None`."""
     arrays = alike(*arrays)
     if axis is None:
         return engine.cat([x.reshape(-1) for x in arrays], 0)
     normal(axis, arrays[0].ndim)
     if len({(x.ndim, *x.shape[: axis % x.ndim], *x.shape[axis % x.ndim + 1 :]) for x in arrays}) > 1:
         told = " and ".join(str(tuple(x.shape)) for x in arrays)
-        raise ValueError(f"concat: the shapes differ in another dimension than {axis}: {told}")  # PyTorch lets an empty one pass
+        raise ValueError(f"concat: the shapes differ in another dimension than {axis}: {told}")  # PyTorch accepts an empty one
     return engine.cat(arrays, axis)
 
 
 def expand_dims(x: Tensor, /, axis: Any) -> Tensor:
-    """The array with a dimension of length 1 at each of these places of the result. IndexError for a place that it does not have."""
+    """Insert dimensions of length 1 at these positions of the result. Raises IndexError if out of range."""
     places = (axis,) if isinstance(axis, int) else tuple(axis)
     for place in sorted(normal(places, x.ndim + len(places))):
         x = engine.unsqueeze(x, place)
@@ -53,22 +53,22 @@ def expand_dims(x: Tensor, /, axis: Any) -> Tensor:
 
 
 def flip(x: Tensor, /, *, axis: Any = None) -> Tensor:
-    """The elements in reverse order along these axes; along all with None."""
+    """Reverse the elements along the axes, or along all if None."""
     return engine.flip(x, normal(axis, x.ndim))
 
 
 def moveaxis(x: Tensor, source: Any, destination: Any, /) -> Tensor:
-    """The array with some axes at other places; the others keep their order."""
+    """Move axes to new positions; the others keep their order."""
     return engine.movedim(x, source, destination)
 
 
 def permute_dims(x: Tensor, /, axes: tuple[int, ...]) -> Tensor:
-    """The array with its axes in another order."""
+    """Permute the axes."""
     return engine.permute(x, axes)
 
 
 def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
-    """Each element several times, along an axis or of the flattened array. `repeats`: one number, or an array of one for each element."""
+    """Repeat each element along an axis or of the flattened array; `repeats` is an integer or an array with one per element."""
     if axis is None:
         x, axis = x.reshape(-1), 0
     normal(axis, x.ndim)
@@ -78,7 +78,7 @@ def repeat(x: Tensor, repeats: Any, /, *, axis: int | None = None) -> Tensor:
 
 
 def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Tensor:
-    """The elements in another shape, in which one size may be -1. `copy=False`: a view, or ValueError."""
+    """Reshape an array; one size may be -1. `copy=False` raises ValueError unless the result is a view."""
     if copy:
         return engine.reshape(x.clone(), shape)
     if copy is None:
@@ -90,7 +90,7 @@ def reshape(x: Tensor, /, shape: tuple[int, ...], *, copy: bool | None = None) -
 
 
 def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
-    """The elements moved along axes, what leaves at one end coming in at the other; of the flattened array with `axis=None`."""
+    """Roll the elements along axes, or of the flattened array with `axis=None`."""
     if axis is None:
         return engine.roll(x, shift)
     axes = (axis,) if isinstance(axis, int) else tuple(axis)
@@ -99,7 +99,7 @@ def roll(x: Tensor, /, shift: Any, *, axis: Any = None) -> Tensor:
 
 
 def squeeze(x: Tensor, /, axis: Any) -> Tensor:
-    """The array without these axes of length 1. ValueError for one of another length."""
+    """Remove axes of length 1. Raises ValueError for other lengths."""
     axes = normal(axis, x.ndim)
     long = [a for a in axes if x.shape[a] != 1]
     if long:
@@ -108,16 +108,16 @@ def squeeze(x: Tensor, /, axis: Any) -> Tensor:
 
 
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
-    """The arrays, all of one shape, along a new axis."""
+    """Stack arrays of one shape along a new axis."""
     return engine.stack(alike(*arrays), axis)
 
 
 def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
-    """The whole array several times along each axis."""
+    """Repeat the whole array along each axis."""
     return engine.tile(x, repetitions)
 
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along an axis, as views."""
+    """Split an array into slices along an axis, as views."""
     normal(axis, x.ndim)
     return tuple(engine.unbind(x, axis))

@@ -1,4 +1,4 @@
-"""Statistics and truth along axes: reductions, running sums, differences."""
+"""Reductions, cumulative sums and products, and differences."""
 
 from __future__ import annotations
 
@@ -15,63 +15,63 @@ from .dtypes import alike
 
 
 def _summed(x: Tensor, dtype: Dtype | None) -> tuple[Tensor, dict[str, Dtype]]:
-    """The elements in the dtype that they are summed in, short integers in the longest of their kind, and how ops are told to keep it."""
+    """Convert to the dtype of the sum, 64 bits for integers, and return the op's dtype arguments that keep it."""
     if dtype is None:
         dtype = x.dtype if x.dtype.rank != INT else engine.int64 if x.dtype.is_signed else engine.uint64
     return x if x.dtype is dtype else x.to(dtype), {"dtype": dtype} if dtype.rank == INT else {}
 
 
 def all(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether all elements along the axes are true, or not 0; True of none."""
+    """Whether all elements along the axes are non-zero; True if there are none."""
     return reduced(engine.all, x.to(engine.bool), axis, keepdims)
 
 
 def any(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """Whether an element along the axes is true, or not 0; False of none."""
+    """Whether any element along the axes is non-zero; False if there are none."""
     return reduced(engine.any, x.to(engine.bool), axis, keepdims)
 
 
 def count_nonzero(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """How many elements along the axes are not 0."""
+    """Count the non-zero elements along the axes."""
     return reduced(engine.sum, x != 0, axis, keepdims)
 
 
 def max(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The largest element along the axes; NaN where there is one."""
+    """Maximum along the axes; NaN if any element is NaN."""
     return reduced(engine.amax, x, axis, keepdims)
 
 
 def mean(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The mean of the elements along the axes."""
+    """Mean along the axes."""
     return reduced(engine.mean, x, axis, keepdims)
 
 
 def min(x: Tensor, /, *, axis: Any = None, keepdims: bool = False) -> Tensor:
-    """The smallest element along the axes; NaN where there is one."""
+    """Minimum along the axes; NaN if any element is NaN."""
     return reduced(engine.amin, x, axis, keepdims)
 
 
 def prod(x: Tensor, /, *, axis: Any = None, dtype: Dtype | None = None, keepdims: bool = False) -> Tensor:
-    """The product of the elements along the axes; of short integers in 64 bits."""
+    """Product along the axes; narrow integers are multiplied in 64 bits."""
     x, kept = _summed(x, dtype)
-    for a in sorted(normal(axis, x.ndim), reverse=True):  # PyTorch's takes one at a time
+    for a in sorted(normal(axis, x.ndim), reverse=True):  # PyTorch reduces one at a time
         x = engine.prod(x, a, keepdims, **kept)
     return x
 
 
 def std(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The standard deviation along the axes, of n elements with the divisor n - correction."""
+    """Standard deviation along the axes, with the divisor n - correction."""
     return reduced(engine.std, x, axis, keepdims, correction=correction)
 
 
 def sum(x: Tensor, /, *, axis: Any = None, dtype: Dtype | None = None, keepdims: bool = False) -> Tensor:
-    """The sum of the elements along the axes; of short integers in 64 bits."""
+    """Sum along the axes; narrow integers are summed in 64 bits."""
     x, kept = _summed(x, dtype)
     return reduced(engine.sum, x, axis, keepdims, **kept)
 
 
 def var(x: Tensor, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
-    """The variance along the axes, of n elements with the divisor n - correction."""
+    """Variance along the axes, with the divisor n - correction."""
     return reduced(engine.var, x, axis, keepdims, correction=correction)
 
 
@@ -90,17 +90,17 @@ def _running(name: str, op: Callable, first: int, x: Tensor, axis: int | None, d
 
 
 def cumulative_prod(x: Tensor, /, *, axis: int | None = None, dtype: Dtype | None = None, include_initial: bool = False) -> Tensor:
-    """The products of the first elements along an axis, as many; `include_initial`: that of none, 1, in front."""
+    """Cumulative products along an axis; `include_initial` prepends a 1."""
     return _running("cumulative_prod", engine.cumprod, 1, x, axis, dtype, include_initial)
 
 
 def cumulative_sum(x: Tensor, /, *, axis: int | None = None, dtype: Dtype | None = None, include_initial: bool = False) -> Tensor:
-    """The sums of the first elements along an axis, as many; `include_initial`: that of none, 0, in front."""
+    """Cumulative sums along an axis; `include_initial` prepends a 0."""
     return _running("cumulative_sum", engine.cumsum, 0, x, axis, dtype, include_initial)
 
 
 def diff(x: Tensor, /, *, axis: int = -1, n: int = 1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
-    """The differences of neighbours along an axis, `n` times over; `prepend` and `append` are put around the elements first."""
+    """n-th differences along an axis, after adding `prepend` and `append`."""
     normal(axis, x.ndim)
     parts = alike(*[part for part in (prepend, x, append) if part is not None])
     return engine.diff(engine.cat(parts, axis) if len(parts) > 1 else x, n, axis)

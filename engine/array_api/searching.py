@@ -1,4 +1,4 @@
-"""Searching, sorting, sets and elements by index."""
+"""Searching, sorting, set and indexing functions of the standard."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from .dtypes import alike, is_number
 
 
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the first largest element along an axis, or in the flattened array."""
+    """Index of the first maximum along an axis, or in the flattened array."""
     normal(axis, x.ndim)
     return engine.argmax(x, axis, keepdims)
 
 
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The index of the first smallest element along an axis, or in the flattened array."""
+    """Index of the first minimum along an axis, or in the flattened array."""
     normal(axis, x.ndim)
     return engine.argmin(x, axis, keepdims)
 
 
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The indices of the elements that are not 0, an array for each dimension. ValueError for an array without dimensions."""
+    """Indices of the non-zero elements, one array per dimension. Raises ValueError for a 0-D array."""
     if x.ndim == 0:
         raise ValueError("nonzero: an array without dimensions has no indices")
     return tuple(engine.nonzero(x, as_tuple=True))
 
 
 def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
-    """Where the elements of `x2` belong in the sorted `x1`, before equal ones or, with "right", after. `sorter`: indices that sort `x1`."""
+    """Insertion indices of `x2` into the sorted `x1`, before ("left") or after ("right") equal elements. `sorter` sorts `x1`."""
     if side not in ("left", "right"):
         raise ValueError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     x1, x2 = alike(x1, x2)
@@ -39,28 +39,28 @@ def searchsorted(x1: Tensor, x2: Any, /, *, side: str = "left", sorter: Tensor |
 
 
 def where(condition: Tensor, x1: Any, x2: Any, /) -> Tensor:
-    """The elements of `x1` where the condition is true, else those of `x2`."""
+    """Select elements of `x1` where the condition is true, else of `x2`."""
     return engine.where(condition, *((x1, x2) if is_number(x1) and is_number(x2) else alike(x1, x2)))
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
-    """Whether each element of `x1` is an element of `x2`; with `invert`, whether it is none."""
+    """Whether each element of `x1` is in `x2`, or is not with `invert`."""
     x1, x2 = alike(x1, x2)
     return engine.isin(x1, x2, invert=invert)
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The indices that sort along an axis, NaN last; with `stable`, equal elements keep their order."""
+    """Indices that sort along an axis, NaN last; `stable` keeps the order of equal elements."""
     return engine.argsort(x, dim=axis, descending=descending, stable=stable)
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """The elements in order along an axis, NaN last."""
+    """Sort the elements along an axis, NaN last."""
     return engine.sort(x, dim=axis, descending=descending, stable=stable).values
 
 
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
-    """The elements at these indices along an axis, which an array of one dimension need not name; negative ones count from the end."""
+    """Elements at the indices along an axis, optional for 1-D arrays; negative indices count from the end."""
     if axis is None:
         if x.ndim != 1:
             raise ValueError(f"take: an array of {x.ndim} dimensions needs an axis")
@@ -70,13 +70,13 @@ def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
 
 
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The elements at the indices that stand at the same place of the other axes; negative ones count from the end."""
+    """Elements at the indices along an axis, matched along the other axes; negative indices count from the end."""
     (axis,) = normal(axis, x.ndim)
     return engine.take_along_dim(x, _counted(indices, x.shape[axis]), axis)
 
 
 def _counted(indices: Tensor, length: int) -> Tensor:
-    """Indices of any integer type as int64, counted from the front."""
+    """Convert indices to non-negative int64."""
     indices = indices.to(engine.int64)
     return engine.where(indices < 0, indices + length, indices)
 
@@ -99,12 +99,12 @@ class UniqueInverseResult(NamedTuple):
 
 
 def unique_all(x: Tensor, /) -> UniqueAllResult:
-    """The different elements, sorted; where each stands first; the index of each element among them; how often each occurs.
+    """Sorted unique elements, with the index of each first occurrence, the inverse indices and the counts.
 
-    Every NaN is one of its own, and 0.0 and -0.0 are one.
+    Each NaN is unique, while 0.0 and -0.0 are equal.
     """
     flat = x.reshape(-1)
-    if x.is_complex():  # by the real part, then by the imaginary one
+    if x.is_complex():  # by real part, then by imaginary part
         order = engine.argsort(flat.imag, stable=True)
         order = order[engine.argsort(flat.real[order], stable=True)]
     else:
@@ -121,17 +121,17 @@ def unique_all(x: Tensor, /) -> UniqueAllResult:
 
 
 def unique_counts(x: Tensor, /) -> UniqueCountsResult:
-    """The different elements and how often each occurs: see `unique_all`."""
+    """Unique elements and their counts; see `unique_all`."""
     found = unique_all(x)
     return UniqueCountsResult(found.values, found.counts)
 
 
 def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
-    """The different elements and the index of each element among them: see `unique_all`."""
+    """Unique elements and inverse indices; see `unique_all`."""
     found = unique_all(x)
     return UniqueInverseResult(found.values, found.inverse_indices)
 
 
 def unique_values(x: Tensor, /) -> Tensor:
-    """The different elements: see `unique_all`."""
+    """Unique elements; see `unique_all`."""
     return unique_all(x).values

@@ -1,4 +1,4 @@
-"""`torch._VF`: PyTorch's private address of the functions of tensors, at which programs call `lstm`, `gru` and their cells."""
+"""`torch._VF`: PyTorch's private module of tensor functions, through which programs call `lstm`, `gru` and their cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..nn import recurrence
 
 
 def __getattr__(name: str) -> Any:
-    """The function as it stands in the package now."""
+    """Return the current function of this name in `engine`."""
     __tracebackhide__ = True
     found = getattr(sys.modules["engine"], name, None) if not name.startswith("__") else None
     if name in functions or name in vars(recurrence) and vars(recurrence)[name] is found:

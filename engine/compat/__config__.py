@@ -1,4 +1,4 @@
-"""`engine.__config__`: how the libraries underneath were built, as text."""
+"""`engine.__config__`: build information of the underlying libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from . import version
 
 
 def show() -> str:
-    """The engine's version and NumPy's build information."""
+    """Return the engine's version and NumPy's build information."""
     told = io.StringIO()
     with contextlib.redirect_stdout(told):
         numpy.show_config()
@@ -19,7 +19,7 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How many threads the engine asks for."""
+    """Return the engine's numbers of threads."""
     from .. import get_num_interop_threads, get_num_threads
 
     return f"intra-op threads: {get_num_threads()}\ninter-op threads: {get_num_interop_threads()}\n"

@@ -1,4 +1,4 @@
-"""`engine.__future__`: PyTorch's switches for how `module.to()` changes parameters. What comes of it is the same here with each setting."""
+"""`engine.__future__`: PyTorch's switches for how `module.to()` converts parameters. They have no effect here."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ _swap_module_params_on_conversion = False
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Note a wish; the parameters stay the same objects and take new data, as is PyTorch's default."""
+    """Store the setting; parameters are always converted in place, as in PyTorch's default."""
     global _overwrite_module_params_on_conversion
     _overwrite_module_params_on_conversion = value
 
 
 def get_overwrite_module_params_on_conversion() -> bool:
-    """What was set last."""
+    """Return the stored setting."""
     return _overwrite_module_params_on_conversion
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Note a wish; the parameters stay the same objects, as they do where PyTorch swaps."""
+    """Store the setting; parameters always remain the same objects, as they do if PyTorch swaps them."""
     global _swap_module_params_on_conversion
     _swap_module_params_on_conversion = value
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """What was set last."""
+    """Return the stored setting."""
     return _swap_module_params_on_conversion

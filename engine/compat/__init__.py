@@ -1,1 +1,1 @@
-"""What exists only because PyTorch has it: modules at its paths, switches without effect, and the engine in its place."""
+"""PyTorch compatibility: modules at PyTorch's paths, switches without effect, and installing the engine as `torch`."""

@@ -1,4 +1,4 @@
-"""PyTorch's private address of what `engine.compiler` has; libraries import it to ask whether a module is a compiled one."""
+"""PyTorch's private name for parts of `engine.compiler`, which libraries use to test for compiled modules."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ __all__ = [
 
 
 class TransformGetItemToIndex(contextlib.nullcontext):
-    """A block in which `x[i]` picks elements where `vmap` maps over `i`. Here it does so everywhere."""
+    """A block in which `x[i]` supports an index `i` mapped by `vmap`; here it always does."""
 
     def __init__(self) -> None:
         super().__init__(self)
 
 
 def mark_static_address(t: Any, guard: bool = True) -> None:
-    """Nothing: memory has an address that a trace could rely on only where there is a trace."""
+    """Do nothing: there are no traces that could rely on addresses."""
 
 
 def mark_dynamic(t: Any, index: Any, **kwargs: Any) -> None:
-    """Nothing: every call has the sizes that it has."""
+    """Do nothing: sizes are never fixed by a trace."""
 
 
 class _Config:
-    """PyTorch's switches of the compiler's first stage, with its defaults: they can be set and read, and change nothing.
+    """PyTorch's settings of TorchDynamo, with its defaults. They can be set and read but have no effect.
 
-    AttributeError for one that PyTorch does not have.
+    Raises AttributeError for settings that PyTorch does not have.
     """
 
     accumulated_cache_size_limit = accumulated_recompile_limit = 256
@@ -60,7 +60,7 @@ class _Config:
 
     @contextlib.contextmanager
     def patch(self, changes: str | dict[str, Any] | None = None, value: Any = None, **more: Any) -> Iterator[None]:
-        """Other values within a block or a function: `patch("verbose", True)`, `patch({"verbose": True})`, `patch(verbose=True)`."""
+        """Change settings in a block or function: `patch("verbose", True)`, `patch({"verbose": True})`, `patch(verbose=True)`."""
         changes = {changes: value} if isinstance(changes, str) else {**(changes or {}), **more}
         before = {name: getattr(self, name) for name in changes}
         try:

@@ -1,4 +1,4 @@
-"""Control flow as functions: `cond`, `while_loop`, scans. They run as Python's own does; gradients follow the way that was taken."""
+"""Control flow operators: `cond`, `while_loop` and scans. They run eagerly, and gradients follow the path taken."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..ops.join import cat, stack
 from ..ops.shape import wrap_dim
 from ..utils._pytree import tree_flatten, tree_unflatten
 
-__path__: list[str] = []  # a package, as PyTorch's is, with a module for each function
+__path__: list[str] = []  # a package, as in PyTorch, with a module for each function
 
 
 def _checked(name: str, what: str, operands: Any) -> list:
@@ -35,9 +35,9 @@ def _decided(name: str, what: str, value: Any) -> bool:
 
 
 def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: tuple | list = ()) -> Any:
-    """`true_fn(*operands)` where `pred`, a bool or a tensor of one element, holds, else `false_fn(*operands)`; only one of them runs.
+    """Return `true_fn(*operands)` if `pred`, a bool or single-element tensor, is true, else `false_fn(*operands)`.
 
-    Raises RuntimeError for a `pred` of more elements, functions that are none, and operands that are no tensors in tuples, lists and dicts.
+    Raises RuntimeError if `pred` has more elements, a branch is not callable, or `operands` are not (nested containers of) tensors.
     """
     if not callable(true_fn) or not callable(false_fn):
         raise RuntimeError("cond: Expect both branches to be callable.")
@@ -46,10 +46,10 @@ def cond(pred: Any, true_fn: Callable, false_fn: Callable, operands: tuple | lis
 
 
 def while_loop(cond_fn: Callable, body_fn: Callable, carried_inputs: tuple | list) -> Any:
-    """`carried = body_fn(*carried)` as long as `cond_fn(*carried)` holds; returns the last `carried`.
+    """Repeat `carried = body_fn(*carried)` while `cond_fn(*carried)` is true, and return the last `carried`.
 
-    The body returns what it takes: as many tensors, in the same tuples, lists and dicts, of the same shapes and dtypes. Raises RuntimeError
-    where it does not, or where the condition is neither a bool nor a tensor of one element.
+    The body must return tensors with the structure, shapes and dtypes of its arguments. Raises RuntimeError if it does not, or if the
+    condition is neither a bool nor a single-element tensor.
     """
     if not callable(cond_fn) or not callable(body_fn):
         raise RuntimeError("while_loop: Expect cond_fn and body_fn to be callable.")
@@ -65,7 +65,7 @@ def while_loop(cond_fn: Callable, body_fn: Callable, carried_inputs: tuple | lis
 
 
 def _same(name: str, body: str, before: Any, after: Any) -> None:
-    """RuntimeError where the body of a loop changed the number, shape or dtype of what it carries."""
+    """Raise RuntimeError if a loop body changed the structure, a shape or a dtype of the carried values."""
     old, new = tree_flatten(before), tree_flatten(after)
     if old[1] != new[1]:
         raise RuntimeError(f"{name}: Expected {body} to return what it takes, {before!r} in structure, but got {after!r}.")
@@ -79,8 +79,9 @@ def _same(name: str, body: str, before: Any, after: Any) -> None:
 
 
 def scan(combine_fn: Callable, init: Any, xs: Any, *, dim: int = 0, reverse: bool = False) -> tuple[Any, Any]:
-    """`carry, y = combine_fn(carry, x)` for each slice `x` of `xs` along `dim`, from `init` on; returns the last carry and all `y`, stacked
-    along `dim`. `reverse` begins with the last slice.
+    """Apply `carry, y = combine_fn(carry, x)` to each slice `x` of `xs` along `dim`, starting from `init`.
+
+    Returns the last carry and all `y`, stacked along `dim`. `reverse` starts with the last slice.
     """
     if not callable(combine_fn):
         raise RuntimeError(f"Combine_fn must be a callable, but got {combine_fn}")
@@ -95,10 +96,10 @@ def scan(combine_fn: Callable, init: Any, xs: Any, *, dim: int = 0, reverse: boo
 
 
 def associative_scan(combine_fn: Callable, xs: Any, dim: int, reverse: bool = False, combine_mode: str = "pointwise") -> Any:
-    """All the partial results of `combine_fn(..combine_fn(x0, x1).., xn)` along `dim`, for an associative function of two slices.
+    """Return all partial results of an associative `combine_fn` over the slices of `xs` along `dim`.
 
-    Neighbours are combined first, then pairs of neighbours and so on, all at once by `vmap`: as many calls as `len` has binary digits.
-    The mode "pointwise" is for GPUs, as in PyTorch; on a CPU it is "generic".
+    Slices are combined in parallel by `vmap`, in log2(length) calls (rounded up). As in PyTorch, `combine_mode` "pointwise" requires GPU
+    tensors; use "generic" on the CPU.
     """
     if not callable(combine_fn):
         raise ValueError(f"Combine_fn must be a callable, but got {combine_fn}")
@@ -108,7 +109,7 @@ def associative_scan(combine_fn: Callable, xs: Any, dim: int, reverse: bool = Fa
     if combine_mode == "pointwise" and not all(leaf.device.type == "cuda" for leaf in leaves):
         raise ValueError("For combine_mode='pointwise', all input tensors need to be on CUDA or XPU")
     combine, reach, length = vmap(combine_fn), 1, leaves[0].shape[0]
-    while reach < length:  # each element stands for the `reach` elements up to it
+    while reach < length:  # each element combines the `reach` elements up to it
         left, right = (tree_unflatten([leaf[part] for leaf in leaves], spec) for part in (slice(-reach), slice(reach, None)))
         leaves = [cat([leaf[:reach], both]) for leaf, both in zip(leaves, tree_flatten(combine(left, right))[0], strict=True)]
         reach *= 2
@@ -116,7 +117,7 @@ def associative_scan(combine_fn: Callable, xs: Any, dim: int, reverse: bool = Fa
 
 
 def _slices(name: str, kind: type[Exception], xs: Any, dim: int, reverse: bool) -> tuple[list, Any]:
-    """The tensors in `xs`, which have one length along `dim`, with that dimension in front; and the structure around them."""
+    """Return the tensors in `xs`, checked to have equal lengths along `dim`, with `dim` moved to the front, and their structure."""
     leaves, spec = tree_flatten(xs)
     if not leaves or not all(isinstance(x, Tensor) for x in leaves):
         raise kind(f"{name}: Expected xs to be a tensor, or tensors in tuples, lists and dicts, but got {xs!r}")

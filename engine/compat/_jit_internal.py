@@ -1,4 +1,4 @@
-"""PyTorch's private address of what libraries mark for TorchScript, which there is none of: the marks are there and change nothing."""
+"""PyTorch's private helpers for TorchScript annotations, which have no effect here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class BroadcastingListCls:
-    """`BroadcastingList2[int]`: a number or so many of them, as annotations for scripts say it."""
+    """`BroadcastingList2[int]`: TorchScript's annotation for a scalar or a list of that length."""
 
     def __getitem__(self, types: Any) -> None:
         return None
@@ -28,14 +28,14 @@ BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingListCls(
 
 
 def _copy_to_script_wrapper(fn: _T) -> _T:
-    """The function as it is."""
+    """Return the function unchanged."""
     return fn
 
 
 def boolean_dispatch(
     arg_name: str, arg_index: int, default: bool, if_true: Callable, if_false: Callable, module_name: str, func_name: str
 ) -> Callable:
-    """A function that calls one or another by what one of its arguments is."""
+    """Return a function that dispatches to one of two functions on a boolean argument."""
 
     @functools.wraps(if_true if default else if_false)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -47,10 +47,10 @@ def boolean_dispatch(
 
 
 def is_tuple(ann: Any) -> bool:
-    """Whether an annotation is of a tuple."""
+    """Return whether an annotation is a tuple."""
     return get_origin(ann) is tuple or ann is tuple
 
 
 def is_optional(ann: Any) -> bool:
-    """Whether an annotation allows None besides one other type."""
+    """Return whether an annotation is a union of None and one other type."""
     return get_origin(ann) in (Union, UnionType) and len(get_args(ann)) == 2 and type(None) in get_args(ann)

@@ -1,4 +1,4 @@
-"""PyTorch's private address of what `engine.core.printing` has; libraries write their own tensors with it."""
+"""PyTorch's private name for `engine.core.printing`, which libraries use to print their own tensors."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["PRINT_OPTS", "_add_suffixes", "_str", "_tensor_str", "set_printoptio
 
 
 def _add_suffixes(tensor_str: str, suffixes: list[str], indent: int, force_newline: bool) -> str:
-    """The text with suffixes behind it and the closing bracket."""
+    """Append suffixes and the closing bracket to the text of a tensor."""
     return suffixed(tensor_str, suffixes, indent, force_newline)
 
 
 def _str(self: Tensor) -> str:
-    """The text of a tensor."""
+    """Return the text of a tensor."""
     return tensor_text(self)

@@ -1,4 +1,4 @@
-"""PyTorch's private address of what programs take from it: tensors as one vector and back, numbers of devices, sizes of elements."""
+"""PyTorch's private helpers that programs import: flattening tensors, device indices and element sizes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors"]
 
 
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:
-    """All tensors one after the other, as one 1-d tensor, differentiable."""
+    """Concatenate the flattened tensors to one 1-D tensor; differentiable."""
     return cat([t.reshape(-1) for t in tensors])
 
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Views of a vector, cut in turn into the shapes of `tensors`."""
+    """Split a flat tensor into consecutive views with the shapes of `tensors`."""
     views, at = [], 0
     for t in tensors:
         views.append(flat.narrow(0, at, t.numel()).view(t.shape))
@@ -28,12 +28,12 @@ def _unflatten_dense_tensors(flat: Tensor, tensors: Sequence[Tensor]) -> tuple[T
 
 
 def _element_size(dtype: dtypes.dtype) -> int:
-    """How many bytes a number takes."""
+    """Return the size of an element in bytes."""
     return dtype.itemsize
 
 
 def _get_device_index(device: Any, optional: bool = False, allow_cpu: bool = False) -> int:
-    """The number of a GPU; -1 of the CPU with `allow_cpu`. ValueError for one without a number, unless the current may be meant."""
+    """Return a GPU's index, or -1 for the CPU with `allow_cpu`. Raises ValueError without an index unless `optional`."""
     if isinstance(device, int):
         return device
     found = None if device is None else torch_device(device)

@@ -1,4 +1,4 @@
-"""`engine.accelerator`: the GPU, asked for without naming its kind. Where there is none, it says so. `Stream` and `Event` of any device."""
+"""`engine.accelerator`: the GPU by a device-independent name, and `Stream` and `Event` for any device."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ..core import devices
 
 
 def is_available() -> bool:
-    """Whether there is a GPU that tensors can be put on."""
+    """Return whether a GPU is available."""
     return cuda.is_available()
 
 
 def current_accelerator(check_available: bool = False) -> devices.device | None:
-    """`device("cuda")`; None without a GPU."""
+    """Return `device("cuda")`, or None without a GPU."""
     return devices.device("cuda") if cuda.is_available() else None
 
 
 def device_count() -> int:
-    """How many GPUs can be used."""
+    """Return the number of usable GPUs."""
     return cuda.device_count()
 
 
 def current_device_index() -> int:
-    """The number of the GPU that new tensors go to. RuntimeError without one."""
+    """Return the index of the GPU for new tensors. Raises RuntimeError without a GPU."""
     return cuda.current_device()
 
 
@@ -36,7 +36,7 @@ current_device_idx = current_device_index
 
 
 def set_device_index(device: Any) -> None:
-    """Put new tensors on this GPU. RuntimeError without one."""
+    """Set the GPU for new tensors. Raises RuntimeError without a GPU."""
     cuda.set_device(device)
 
 
@@ -45,28 +45,28 @@ set_device_idx = set_device_index
 
 @contextmanager
 def device_index(device: int | None) -> Iterator[None]:
-    """Inside, new tensors of a GPU go to this one; None changes nothing."""
+    """Set the GPU for new tensors inside a `with` block; None is a no-op."""
     with cuda.device(device):
         yield
 
 
 def synchronize(device: Any = None) -> None:
-    """Wait until the GPU has done all that it was given. RuntimeError without one."""
+    """Wait until all work launched on the GPU is complete. Raises RuntimeError without a GPU."""
     cuda.synchronize(device)
 
 
 def current_stream(device: Any = None) -> cuda.Stream:
-    """The stream that work is put into. RuntimeError without a GPU."""
+    """Return the current stream. Raises RuntimeError without a GPU."""
     return cuda.current_stream(device)
 
 
 def set_stream(stream: cuda.Stream) -> None:
-    """Put work into this stream from now on."""
+    """Set the current stream."""
     cuda.set_stream(stream)
 
 
 def empty_cache() -> None:
-    """Give the pool's free memory back to the GPU. Does nothing without one."""
+    """Return the pool's free memory to the GPU. A no-op without a GPU."""
     cuda.empty_cache()
 
 
@@ -80,7 +80,7 @@ _NO_EVENTS = "cpu backend doesn't support events."
 
 
 def get_device_module(device: Any = None) -> ModuleType:
-    """`torch.cuda`, `torch.cpu` ... for a device or its name; without one, that of the GPU if there is one. RuntimeError for others."""
+    """Return `torch.cuda`, `torch.cpu` etc. for a device, by default the GPU's if there is one. Raises RuntimeError for others."""
     if not (device is None or isinstance(device, (devices.device, str))):
         raise RuntimeError(f"Invalid value of device '{device}', expect torch.device, str, or None")
     kind = (current_accelerator() or devices.device("cpu")).type if device is None else devices.device(device).type
@@ -90,7 +90,7 @@ def get_device_module(device: Any = None) -> ModuleType:
 
 
 class _OfAnyDevice(type):
-    """Of classes that a class of the GPU's counts as a subclass of."""
+    """Metaclass that also accepts instances of the GPU class in `isinstance`."""
 
     gpu: type
 
@@ -99,7 +99,7 @@ class _OfAnyDevice(type):
 
 
 class Stream(metaclass=_OfAnyDevice):
-    """A line of work of a device: `Stream("cuda")` is a `cuda.Stream`. A CPU has one, whose work is done when a call returns."""
+    """A stream of a device: `Stream("cuda")` is a `cuda.Stream`. The CPU's one stream is synchronous."""
 
     __module__, gpu = "torch", cuda.Stream
     device, device_type, device_index, stream_id = devices.device("cpu"), 0, -1, 0
@@ -108,21 +108,21 @@ class Stream(metaclass=_OfAnyDevice):
         return cuda.Stream(device, priority) if _of_gpu(device) else object.__new__(cls)
 
     def synchronize(self) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: all work is complete."""
 
     def query(self) -> bool:
-        """True: its work is done."""
+        """Return True: all work is complete."""
         return True
 
     def record_event(self, event: Any = None) -> Any:
-        """RuntimeError: a CPU has no events."""
+        """Raise RuntimeError: the CPU does not support events."""
         raise RuntimeError(_NO_EVENTS)
 
     def wait_event(self, event: Any) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: all work is complete."""
 
     def wait_stream(self, stream: Any) -> None:
-        """RuntimeError: a CPU has no events."""
+        """Raise RuntimeError: the CPU does not support events."""
         raise RuntimeError(_NO_EVENTS)
 
     def __enter__(self) -> Stream:
@@ -142,7 +142,7 @@ class Stream(metaclass=_OfAnyDevice):
 
 
 class Event(metaclass=_OfAnyDevice):
-    """A point in a stream of a device: `Event("cuda")` is a `cuda.Event`. On a CPU all that one could wait for is done."""
+    """An event of a device: `Event("cuda")` is a `cuda.Event`. On the CPU, all earlier work is complete."""
 
     __module__, gpu = "torch", cuda.Event
     device, event_id = devices.device("cpu"), 0
@@ -154,21 +154,21 @@ class Event(metaclass=_OfAnyDevice):
         self.enable_timing = enable_timing
 
     def record(self, stream: Any = None) -> None:
-        """RuntimeError: a CPU has no events."""
+        """Raise RuntimeError: the CPU does not support events."""
         raise RuntimeError(_NO_EVENTS)
 
     def query(self) -> bool:
-        """True: what came before it is done."""
+        """Return True: all earlier work is complete."""
         return True
 
     def synchronize(self) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: all earlier work is complete."""
 
     def wait(self, stream: Any = None) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: all earlier work is complete."""
 
     def elapsed_time(self, other: Event) -> float:
-        """No time: an event of a CPU is never recorded. ValueError without `enable_timing=True`, else RuntimeError."""
+        """Raise RuntimeError, since CPU events cannot be recorded, or ValueError without `enable_timing=True`."""
         if not (self.enable_timing and other.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         raise RuntimeError(_NO_EVENTS)
@@ -180,5 +180,5 @@ class Event(metaclass=_OfAnyDevice):
 
 
 def _of_gpu(device: Any) -> bool:
-    """Whether a stream or event is a GPU's: that of the device, or of the accelerator if there is one."""
+    """Return whether a stream or event belongs to a GPU: that of the device, or of the accelerator if any."""
     return cuda.is_available() if device is None else devices.device(device).type == "cuda"

@@ -1,4 +1,4 @@
-"""`engine.install_as_torch()`: from then on `import torch` gives the engine, in this process and in those that it spawns."""
+"""`engine.install_as_torch()`: make `import torch` import the engine, in this process and those that it spawns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .version import __version__ as version
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds `torch.nn.functional` where `engine.nn.functional` is. ModuleNotFoundError says what PyTorch has and the engine lacks."""
+    """Finds `engine.nn.functional` for `torch.nn.functional` and so on, with an informative ModuleNotFoundError."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         __tracebackhide__ = True
@@ -36,15 +36,15 @@ class _Finder(importlib.abc.MetaPathFinder):
             found = importlib.import_module(name)
         except ModuleNotFoundError as error:
             if error.name is None or not f"{name}.".startswith(f"{error.name}."):
-                raise  # a library that the module itself needs
+                raise  # a missing dependency of the module itself
             raise missing.module(fullname) from None
         addresses.watch()
         _alias()
-        sys.modules.pop(fullname, None)  # where it stands already the import system takes its own spec, and runs its file a second time
+        sys.modules.pop(fullname, None)  # for an existing entry, the import system would use the module's own spec and run its file again
         return addresses.found(fullname, found)
 
     def find_distributions(self, context: metadata.DistributionFinder.Context | None = None) -> Iterator[metadata.Distribution]:
-        """PyTorch's and torchvision's packages, for `importlib.metadata`; of a path that a program names only what lies there counts."""
+        """Yield the `torch` and `torchvision` packages for `importlib.metadata`, unless a custom path is searched."""
         if context is not None and context.path is not sys.path:
             return
         for name in ("torch", "torchvision"):
@@ -53,7 +53,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Package(metadata.Distribution):
-    """The metadata of a package in whose place the engine is: its name, its version, and the module that it brings."""
+    """Metadata of a package replaced by the engine: name, version and top-level module."""
 
     def __init__(self, name: str) -> None:
         number = importlib.import_module(addresses.TOPS[name]).__version__
@@ -67,7 +67,7 @@ class _Package(metadata.Distribution):
 
 
 class _Absent:
-    """A method of PyTorch's tensors that the engine's lack. (`Tensor.__getattr__` would make every op slower.)"""
+    """A method of PyTorch's tensors that is missing here. (`Tensor.__getattr__` would slow down every op.)"""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -78,13 +78,13 @@ class _Absent:
 
 
 class Installation:
-    """The engine in PyTorch's place; `uninstall()`, or the end of a `with` block, takes it away again."""
+    """Handle of `install_as_torch`; `uninstall()`, or the end of a `with` block, reverts it."""
 
     def __init__(self, owned: bool) -> None:
         self._owned = owned
 
     def uninstall(self) -> None:
-        """`import torch` finds PyTorch again, if it is there. Modules that have imported the engine as torch keep it."""
+        """Make `import torch` find PyTorch again, if installed. Modules that imported the engine as torch keep it."""
         if self._owned:
             self._owned = False
             _uninstall()
@@ -96,23 +96,23 @@ class Installation:
         self.uninstall()
 
 
-_NOT_PYTORCHS = ("__array_namespace__", "to_device")  # libraries that ask for them take another way than with PyTorch's tensors
+_NOT_PYTORCHS = ("__array_namespace__", "to_device")  # libraries that find them do not treat the object as a PyTorch tensor
 _finder = _Finder()
-_renamed: set[str] = set()  # modules whose classes say PyTorch's names
-_before: list[tuple[Any, str, Any]] = []  # what was changed: where, the name, the value to put back
+_renamed: set[str] = set()  # modules with classes that report PyTorch's names
+_before: list[tuple[Any, str, Any]] = []  # changes to revert: object, name, old value
 
 
 def installed() -> bool:
-    """Whether `import torch` gives the engine."""
+    """Return whether `import torch` imports the engine."""
     return _finder in sys.meta_path
 
 
 def install_as_torch() -> Installation:
-    """Put the engine in PyTorch's place: `import torch`, `torch.nn.functional`, `torchvision` ... give the engine's own.
+    """Install the engine as PyTorch, so that `import torch`, `torch.nn.functional`, `torchvision` etc. import the engine.
 
-    `torch.__version__` is the version whose names and behaviour the engine follows, with a local part that says who answers:
-    "2.13.0+engine"; it compares with strings and tuples as PyTorch's does. Processes that are spawned find the engine too.
-    RuntimeError when PyTorch itself has been imported already. Calling it again changes nothing.
+    `torch.__version__` is the PyTorch version that the engine follows with a local part, "2.13.0+engine", and compares with strings and
+    tuples as PyTorch's does. Spawned processes import the engine, too. Raises RuntimeError if PyTorch has already been imported. Further
+    calls have no effect.
     """
     if installed():
         return Installation(False)
@@ -124,7 +124,7 @@ def install_as_torch() -> Installation:
             )
     sys.meta_path.insert(0, _finder)
     _set(engine, "__version__", version)
-    _set(engine, "__name__", "torch")  # libraries compare it; the import system goes by `__spec__` and `__package__`
+    _set(engine, "__name__", "torch")  # libraries compare it; the import system uses `__spec__` and `__package__`
     _set(spawn, "get_preparation_data", _telling(spawn.get_preparation_data))
     for name in sorted(missing.known()["engine.Tensor"]):
         if not hasattr(Tensor, name):
@@ -135,7 +135,7 @@ def install_as_torch() -> Installation:
         _before.append((Tensor, name, vars(Tensor)[name]))
         delattr(Tensor, name)
     _set(Tensor, "__dir__", lambda self: [n for n in object.__dir__(self) if not isinstance(vars(Tensor).get(n), _Absent)])
-    importlib.import_module("engine.nn.modules")  # where the layers are at home
+    importlib.import_module("engine.nn.modules")  # the home of the layers
     addresses.arrivals.append(_rename)
     addresses.watch()
     _alias()
@@ -148,9 +148,9 @@ def _set(where: Any, name: str, value: Any) -> None:
 
 
 def _alias() -> None:
-    """Every module of the engine's that is loaded can be imported under PyTorch's name, without a look for it.
+    """Register every loaded engine module in `sys.modules` under PyTorch's name, bypassing the finder.
 
-    (The import system binds what it has found in the package above, where a function may have the same name.)
+    (The import system would bind a found module as an attribute of its parent, where a function may have the same name.)
     """
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "engine" and isinstance(module, ModuleType):
@@ -162,7 +162,7 @@ def _alias() -> None:
 
 @functools.cache
 def _homes() -> dict[str, dict[str, str]]:
-    """What is PyTorch's of a module of the engine's: name -> the module that it says it is from there."""
+    """Map engine modules to {name: PyTorch module that it should report as its own}."""
     found: dict[str, dict[str, str]] = {}
     for line in (Path(__file__).parent / "torch_homes.txt").read_text(encoding="utf-8").splitlines()[1:]:
         theirs, ours, *names = line.split()
@@ -171,7 +171,7 @@ def _homes() -> dict[str, dict[str, str]]:
 
 
 def _rename() -> None:
-    """Classes and functions say that they are from where PyTorch has them: libraries ask, and pickles find them there."""
+    """Set `__module__` of classes and functions to PyTorch's, which libraries check and pickle uses."""
     for ours, names in _homes().items():
         module = sys.modules.get(ours)
         if module is None or ours in _renamed:
@@ -180,7 +180,7 @@ def _rename() -> None:
         for name, theirs in names.items():
             found = vars(module).get(name)
             if found is not None and getattr(found, "__module__", None) == ours:
-                if isinstance(found, type) and "__annotations__" in vars(found):  # as types: their text is read with the names around it
+                if isinstance(found, type) and "__annotations__" in vars(found):  # resolved here, not in the new module
                     _set(found, "__annotations__", inspect.get_annotations(found, eval_str=True))
                 _set(found, "__module__", theirs)
 
@@ -204,7 +204,7 @@ def _uninstall() -> None:
 
 
 def _telling(get: Callable) -> Callable:
-    """What a spawned process is told before it imports the main module, with the installation in front."""
+    """Wrap multiprocessing's preparation data so that a spawned process installs the engine first."""
 
     def get_preparation_data(name: str) -> dict:
         return {"engine_as_torch": _Arrival(), **get(name)}
@@ -213,7 +213,7 @@ def _telling(get: Callable) -> Callable:
 
 
 class _Arrival:
-    """Installs the engine where it is unpickled."""
+    """Installs the engine when unpickled."""
 
     def __reduce__(self) -> Any:
         return install_as_torch, ()

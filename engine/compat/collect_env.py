@@ -1,4 +1,4 @@
-"""What a report of a problem should say of the machine: `python -m torch.utils.collect_env`, `get_pretty_env_info()`."""
+"""`torch.utils.collect_env`: describe the environment for bug reports, also as `python -m torch.utils.collect_env`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACKAGES = ("gradient-workbench", "numpy", "scipy", "cupy-cuda12x", "cupy-cuda1
 
 
 def get_env_info() -> dict[str, str]:
-    """The facts by name, as text. Nothing is run, and nothing is read but the versions of installed packages."""
+    """Return the environment as strings by name. Runs no commands, and reads only the versions of installed packages."""
     versions = {}
     for name in _PACKAGES:
         try:
@@ -37,12 +37,12 @@ def get_env_info() -> dict[str, str]:
 
 
 def get_pretty_env_info() -> str:
-    """The facts one below the other."""
+    """Format the environment, one entry per line."""
     return "Collecting environment information...\n" + "\n".join(f"{name}: {told}" for name, told in get_env_info().items())
 
 
 def main() -> None:
-    """Print them."""
+    """Print the environment."""
     print(get_pretty_env_info())
 
 

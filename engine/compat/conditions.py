@@ -1,4 +1,4 @@
-"""Conditions that programs state for tracers to keep: `torch._assert`, `torch._check` and its like. Here they hold or raise."""
+"""`torch._assert`, `torch._check` and so on: conditions for tracers, which are checked eagerly here."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ _UNTOLD = "Expected cond to be True, but got False."
 
 
 def _assert(condition: Any, message: str | None = "") -> None:
-    """Python's `assert`, as a function: AssertionError with the message unless the condition holds."""
+    """Raise AssertionError with the message unless the condition is true."""
     if not condition:
         raise AssertionError(message)
 
 
 def _assert_async(condition: Tensor, message: str = "") -> None:
-    """RuntimeError with the message unless a tensor of one number is true. Here at once, and not when the GPU gets there."""
+    """Raise RuntimeError with the message unless a single-element tensor is true; checked synchronously here."""
     if not condition:
         raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
 
 
 def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], Any] | None) -> None:
-    """An error of this type unless the condition, a bool, holds; `message()` is its text."""
+    """Raise `error_type` with the text `message()` unless the bool `cond` is true."""
     if not isinstance(cond, bool):
         if isinstance(cond, Tensor):
             raise TypeError("cond must be a bool, but got a Tensor; torch._check_tensor_all() asserts that all elements are true")
@@ -49,13 +49,13 @@ _check_type, _check_not_implemented = _checking(TypeError), _checking(NotImpleme
 
 
 def _check_is_size(i: int, message: Callable[[], Any] | None = None, *, max: int | None = None) -> None:
-    """RuntimeError for a negative number, and for one above `max`."""
+    """Raise RuntimeError if the size is negative or greater than `max`."""
     _check(i >= 0, message)
     _check(max is None or i <= max, message)
 
 
 def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: Callable[[], Any] | None = None) -> None:
-    """An error of this type unless all elements of a bool tensor are true."""
+    """Raise `error_type` unless all elements of a bool tensor are true."""
     if not isinstance(cond, Tensor):
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if cond.dtype is not bool_:
@@ -64,5 +64,5 @@ def _check_tensor_all_with(error_type: type[Exception], cond: Tensor, message: C
 
 
 def _check_tensor_all(cond: Tensor, message: Callable[[], Any] | None = None) -> None:
-    """RuntimeError unless all elements of a bool tensor are true."""
+    """Raise RuntimeError unless all elements of a bool tensor are true."""
     _check_tensor_all_with(RuntimeError, cond, message)

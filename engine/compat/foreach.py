@@ -1,4 +1,4 @@
-"""`torch._foreach_add` and its like: an op on each tensor of a list. Optimisers of libraries are written with them."""
+"""`torch._foreach_add` and so on: apply an op to each tensor of a list, as optimisers in libraries do."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _OF_ONE = (
     "abs", "acos", "asin", "atan", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1", "floor", "frac", "lgamma", "log", "log10", "log1p",
     "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sign", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
 )  # fmt: skip
-_Sets = Sequence[Any] | Any  # one for each tensor, or one for all
+_Sets = Sequence[Any] | Any  # one per tensor, or one for all
 
 
 def _rows(tensors: Sequence[Tensor], *given: _Sets) -> Any:
-    """Each tensor with what belongs to it."""
+    """Zip the tensors with their arguments, repeating single ones."""
     if not len(tensors):
         raise RuntimeError("Tensor list must have at least one tensor.")
     for x in given:
@@ -52,14 +52,14 @@ def _between(
 def _powers(op: Callable, tensors: Sequence[Tensor] | float, exponent: _Sets) -> tuple[Tensor, ...]:
     if isinstance(tensors, (list, tuple)):
         return _of_two(op, tensors, exponent)
-    return tuple(Tensor.__rpow__(x, tensors) for (x,) in _rows(exponent))  # one number to the power of each tensor
+    return tuple(Tensor.__rpow__(x, tensors) for (x,) in _rows(exponent))  # a scalar raised to the power of each tensor
 
 
 _KINDS: dict[str, tuple[Callable, str]] = {
     **{name: (_of_one, name) for name in _OF_ONE},
     **{name: (_of_two, name) for name in ("add", "sub", "mul", "div", "clamp_max", "clamp_min")},
     "pow": (_powers, "pow"),
-    "maximum": (_of_two, "clamp_min"),  # which takes numbers too, and writes in place
+    "maximum": (_of_two, "clamp_min"),  # also takes scalars and works in place
     "minimum": (_of_two, "clamp_max"),
     **{name: (_of_three, name) for name in ("addcdiv", "addcmul")},
     "lerp": (_between, "lerp"),
@@ -78,34 +78,34 @@ _foreach_max = functools.partial(_of_one, getattr(Tensor, "max"))  # noqa: B009 
 
 
 def _foreach_norm(tensors: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
-    """The norm of each tensor of a list."""
+    """Return the norm of each tensor."""
     return tuple(vector_norm(t, ord, dtype=dtype) for (t,) in _rows(tensors))
 
 
 def _foreach_powsum(tensors: Sequence[Tensor], ord: float = 2, dtype: Any = None) -> tuple[Tensor, ...]:
-    """The sum of the powers of each tensor's absolute values."""
+    """Return the sum of powers of each tensor's absolute values."""
     return tuple(t.abs().pow(ord).sum(dtype=dtype) for (t,) in _rows(tensors))
 
 
 def _foreach_mm(tensors: Sequence[Tensor], mat2: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The product of each two matrices of two lists."""
+    """Multiply pairs of matrices from two lists."""
     return tuple(a.mm(b) for a, b in _rows(tensors, mat2))
 
 
 def _foreach_clone(tensors: Sequence[Tensor], *, memory_format: Any = None) -> tuple[Tensor, ...]:
-    """A copy of each tensor of a list."""
+    """Copy each tensor."""
     return tuple(t.clone(**({} if memory_format is None else {"memory_format": memory_format})) for (t,) in _rows(tensors))
 
 
 def _foreach_copy_(tensors: Sequence[Tensor], src: Sequence[Tensor], non_blocking: bool = False) -> Sequence[Tensor]:
-    """Write each tensor of the second list into that of the first."""
+    """Copy each tensor of `src` into the corresponding tensor, in place."""
     for t, source in _rows(tensors, src):
         t.copy_(source, non_blocking)
     return tensors
 
 
 def _foreach_zero_(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Fill each tensor of a list with zeros."""
+    """Fill each tensor with zeros, in place."""
     for (t,) in _rows(tensors):
         t.zero_()
     return tensors

@@ -1,4 +1,4 @@
-"""`engine.functional`: PyTorch's second address of some functions of tensors. (Those of layers are in `engine.nn.functional`.)"""
+"""`engine.functional`: PyTorch's second name for some tensor functions. (For layers, see `engine.nn.functional`.)"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`torch.func` when it was a package of its own: what `import functorch` gives after `install_as_torch()`.
+"""`functorch`: the predecessor of `torch.func`, importable after `install_as_torch()`.
 
-Its transforms are those of `engine.func`; a module becomes a function of a tuple of parameters, where `functional_call` takes names.
+The transforms are those of `engine.func`. Modules become functions of tuples of parameters, while `functional_call` takes them by name.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _moved(fn: Callable, successor: str = "") -> Callable:
-    """The function, with PyTorch's warning that it has another address now."""
+    """Wrap a function to emit PyTorch's deprecation warning."""
     name = fn.__name__
 
     @functools.wraps(fn)
@@ -42,7 +42,7 @@ def _moved(fn: Callable, successor: str = "") -> Callable:
 
 
 class _Places:
-    """Where a module keeps its parameters, or its buffers: a tied one in several places under its first name. They stand empty."""
+    """The table entries of a module's parameters or buffers, tied ones grouped under the first name. Empty between calls."""
 
     def __init__(self, module: Module, kind: str) -> None:
         found: dict[int, tuple[str, Tensor, list]] = {}
@@ -57,7 +57,7 @@ class _Places:
         self.fill([None] * len(self.names))
 
     def fill(self, tensors: Sequence) -> None:
-        """Put these tensors into the places, or None."""
+        """Store these tensors, or None, in the entries."""
         if len(tensors) != len(self.names):
             raise ValueError(f"expected {len(self.names)} tensors, for {', '.join(self.names) or 'none'}, but got {len(tensors)}")
         for tensor, places in zip(tensors, self._places, strict=True):
@@ -69,7 +69,7 @@ class _Places:
 
 
 class FunctionalModuleWithBuffers(Module):
-    """What `make_functional_with_buffers` gives: called with parameters, buffers and the module's own arguments."""
+    """The result of `make_functional_with_buffers`: called with parameters, buffers and the module's own arguments."""
 
     def __init__(self, stateless_model: Module) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class FunctionalModuleWithBuffers(Module):
 
 
 class FunctionalModule(FunctionalModuleWithBuffers):
-    """What `make_functional` gives: called with parameters and the module's own arguments."""
+    """The result of `make_functional`: called with parameters and the module's own arguments."""
 
     def forward(self, params: Any, *args: Any, **kwargs: Any) -> Any:
         return super().forward(params, (), *args, **kwargs)
@@ -104,7 +104,7 @@ def _functional(kind: type[FunctionalModuleWithBuffers], model: Module, disable_
 
 
 def make_functional(model: Module, disable_autograd_tracking: bool = False) -> tuple[FunctionalModule, tuple[Tensor, ...]]:
-    """A function of parameters and the module's arguments, and a copy of the parameters. RuntimeError for a module with buffers."""
+    """Return a function of parameters and inputs, and a copy of the parameters. Raises RuntimeError if the module has buffers."""
     if any(True for _ in model.buffers()):
         raise RuntimeError("make_functional(model): `model` has buffers. Please use make_functional_with_buffers(model) instead.")
     return _functional(FunctionalModule, model, disable_autograd_tracking)[:2]
@@ -113,12 +113,12 @@ def make_functional(model: Module, disable_autograd_tracking: bool = False) -> t
 def make_functional_with_buffers(
     model: Module, disable_autograd_tracking: bool = False
 ) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """A function of parameters, buffers and the module's arguments, and a copy of both."""
+    """Return a function of parameters, buffers and inputs, and copies of both."""
     return _functional(FunctionalModuleWithBuffers, model, disable_autograd_tracking)
 
 
 def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModuleWithBuffers, tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """A function of one of the modules, and the parameters and buffers of all, stacked, to map it over with `vmap`."""
+    """Return one module as a function, and the stacked parameters and buffers of all modules, for use with `vmap`."""
     if len(models) == 0:
         raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
     if len({m.training for m in models}) > 1:

@@ -1,6 +1,6 @@
-"""`engine.jit`: TorchScript's names for programs that only run: a scripted or traced module is the Python module itself, marked.
+"""`engine.jit`: TorchScript's interface; scripted and traced modules run as Python, marked as script modules.
 
-There is no TorchScript here. What reads or writes it (`save`, `load`, `.graph`, `.code`) is refused with what to do instead.
+There is no TorchScript. Reading or writing it (`save`, `load`, `.graph`, `.code`) raises NotImplementedError with an alternative.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Error = RuntimeError
 
 
 class TracerWarning(Warning):
-    """Something that a trace of the program would not have kept."""
+    """Warning about behavior that a trace would not preserve."""
 
 
 class TracingCheckError(Exception):
-    """Two runs of what was traced differed."""
+    """Two runs of a traced function differed."""
 
 
 def _refused(what: str, instead: str) -> NotImplementedError:
@@ -65,22 +65,22 @@ class ScriptFunction:
         return self if instance is None else functools.partial(self, instance)
 
     def save(self, f: Any, *args: Any, **kwargs: Any) -> None:
-        """Refused: NotImplementedError."""
+        """Raise NotImplementedError."""
         raise _refused("save", _SAVE)
 
     @property
     def graph(self) -> Any:
-        """Refused: NotImplementedError."""
+        """Raise NotImplementedError."""
         raise _refused("graph", "Watch a call with workbench's %%watch to see its graph.")
 
     @property
     def code(self) -> str:
-        """Refused: NotImplementedError."""
+        """Raise NotImplementedError."""
         raise _refused("code", "What runs is the Python source itself.")
 
 
 class ScriptModule(Module):
-    """A scripted or traced module: the module's own class and parameters, with TorchScript's further names."""
+    """A scripted or traced module: the original class and parameters, with TorchScript's additional names."""
 
     original_name: str
     save, graph, code = ScriptFunction.save, ScriptFunction.graph, ScriptFunction.code
@@ -96,7 +96,7 @@ RecursiveScriptModule = ScriptModule
 
 
 def _scripted(module: Module, made: dict[int, Any]) -> Any:
-    """The module again, with its parameters and buffers, in a class that is also a ScriptModule; its children likewise."""
+    """Return a twin that shares parameters and buffers, of a class derived from ScriptModule and the original; children likewise."""
     if _isinstance(module, ScriptModule):
         return module
     if id(module) not in made:
@@ -117,9 +117,9 @@ def _scripted(module: Module, made: dict[int, Any]) -> Any:
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """The module or function as TorchScript would give it back: the same numbers, parameters shared. It goes on to run as Python.
+    """Return the module or function as a script object that shares its parameters and runs as Python.
 
-    A class is given back as it is; dicts and lists too. RuntimeError for anything else.
+    Classes, dicts and lists are returned unchanged. Raises RuntimeError for anything else.
     """
     if _isinstance(obj, Module):
         return _scripted(obj, {})
@@ -131,17 +131,17 @@ def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None
 
 
 def script_method(fn: _T) -> _T:
-    """Mark a method of a ScriptModule: the method itself."""
+    """Return a ScriptModule's method unchanged."""
     return fn
 
 
 def export(fn: _T) -> _T:
-    """Mark a method to be scripted though `forward` does not call it: the method itself, every method is there."""
+    """Mark a method for scripting; returns it unchanged, since every method is available."""
     return fn
 
 
 def _overload(fn: Any) -> Any:
-    """One of several signatures that a script is told of; in Python the last definition of the name is the function."""
+    """Mark one of several signatures for TorchScript; in Python, the last definition is the function."""
     return fn
 
 
@@ -149,33 +149,33 @@ _overload_method = _overload
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """Mark a method that stays Python, as all do: the method itself. Also `@ignore(drop=True)`."""
+    """Mark a method to stay in Python, as all do; returns it unchanged. Also used as `@ignore(drop=True)`."""
     return drop if callable(drop) else lambda fn: fn
 
 
 def unused(fn: _T) -> _T:
-    """Mark a method that a scripted module would not have: the method itself."""
+    """Mark a method to be left out of scripting; returns it unchanged."""
     return fn
 
 
 def interface(obj: _T) -> _T:
-    """Mark a class that names methods only: the class itself."""
+    """Mark a class as an interface; returns it unchanged."""
     return obj
 
 
 def annotate(the_type: Any, the_value: _T) -> _T:
-    """The value. The type is for TorchScript's compiler."""
+    """Return the value; the type is for TorchScript's compiler."""
     return the_value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:
-    """Python's `isinstance`, for types such as `List[int]` by what they are made of."""
+    """Python's `isinstance`; for types such as `List[int]`, only the container type is checked."""
     origin = getattr(target_type, "__origin__", None)
     return _isinstance(obj, origin if origin is not None else target_type)
 
 
 def is_scripting() -> bool:
-    """Whether this code is compiled TorchScript: never."""
+    """Return False: nothing is compiled by TorchScript."""
     return False
 
 
@@ -183,7 +183,7 @@ def is_scripting() -> bool:
 
 
 def is_tracing() -> bool:
-    """Whether this code runs inside `trace`."""
+    """Return whether this thread is inside `trace`."""
     return getattr(_state, "tracing", False)
 
 
@@ -210,11 +210,11 @@ def trace(
     example_kwarg_inputs: dict | None = None,
     _store_inputs: bool = True,
 ) -> Any:
-    """Run a module or function on example inputs, check what comes, and give it back as `script` does.
+    """Run a module or function on example inputs, check its outputs, and return it as `script` does.
 
-    What is given back is not one path frozen, as PyTorch's trace is: Python goes on to decide at every call. The outputs must be tensors,
-    or tuples, lists or (with `strict=False`) dicts of them: RuntimeError. With `check_trace` it is run twice on each of `check_inputs`,
-    by default the example: a TracerWarning says when the results differ by more than `check_tolerance`.
+    Unlike PyTorch's trace, the result is not frozen to one path: Python control flow still runs at every call. Raises RuntimeError unless
+    the outputs are tensors, or tuples, lists or (with `strict=False`) dicts of them. `check_trace` runs it twice on each of `check_inputs`
+    (by default the example) and emits a TracerWarning if the results differ by more than `check_tolerance`.
     """
     if (example_inputs is None) == (example_kwarg_inputs is None):
         raise RuntimeError("trace: expected example_inputs or example_kwarg_inputs, one of them")
@@ -233,7 +233,7 @@ def trace(
 
 
 def trace_module(mod: Module, inputs: dict, optimize: Any = None, check_trace: bool = True, **options: Any) -> Any:
-    """`trace` of several methods of a module: `inputs` has for each method's name its example."""
+    """Apply `trace` to several methods of a module; `inputs` maps method names to example inputs."""
     for name, example in inputs.items():
         method = mod if name == "forward" else getattr(mod, name)
         trace(method, example, optimize, check_trace, **options)
@@ -275,15 +275,15 @@ def _check(func: Callable, args: tuple, kwargs: dict, tolerance: float) -> None:
 
 
 def script_if_tracing(fn: _T) -> _T:
-    """Mark a function that is scripted when it is called inside `trace`: the function itself."""
+    """Mark a function to be scripted when called inside `trace`; returns it unchanged."""
     return fn
 
 
-# -- what follows ----------------------------------------------------------------------------------------------------------
+# -- running ---------------------------------------------------------------------------------------------------------------
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """A scripted module in evaluation mode, as it is. RuntimeError for one that is not scripted or that is in training."""
+    """Return a scripted module unchanged. Raises RuntimeError if it is not scripted or is in training mode."""
     if not _isinstance(mod, ScriptModule):
         raise RuntimeError(
             "Freezing expects a ScriptModule as input. Please use torch.jit.script or torch.jit.trace to script your 'nn.Module'."
@@ -294,33 +294,33 @@ def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
-    """The scripted module in evaluation mode, as it is."""
+    """Set a scripted module to evaluation mode and return it."""
     return mod if not mod.training else freeze(mod.eval())
 
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Any:
-    """Ask whether the block is to be optimised; it runs as it is written."""
+    """Run the block as it is; nothing is optimised."""
     yield
 
 
 def fork(func: Callable, *args: Any, **kwargs: Any) -> Future:
-    """Call the function, at once and in this thread."""
+    """Call the function synchronously and return a completed Future."""
     found = Future()
     found.set_result(func(*args, **kwargs))
     return found
 
 
 def wait(future: Future) -> Any:
-    """The result of a `fork`."""
+    """Return the result of a `fork`."""
     return future.wait()
 
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> None:
-    """Refused: NotImplementedError."""
+    """Raise NotImplementedError."""
     raise _refused("jit.save", _SAVE)
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> Any:
-    """Refused: NotImplementedError. A TorchScript file holds a program, and nothing is executed from a loaded file."""
+    """Raise NotImplementedError: a TorchScript file contains a program, and loaded files are never executed."""
     raise _refused("jit.load", "Build the model from its Python class and load a state_dict into it.")

@@ -1,4 +1,4 @@
-"""`torch.jit.annotations`: the types of `typing` that annotations for scripts are written with."""
+"""`torch.jit.annotations`: types from `typing` for TorchScript annotations."""
 
 from typing import Any, Dict, List, Optional, Tuple, Union  # noqa: UP035  their old names are what is asked for
 

@@ -1,4 +1,4 @@
-"""TorchScript's types, `torch.TensorType` and its like: nothing is compiled by them; libraries name them in annotations."""
+"""TorchScript's types, such as `torch.TensorType`, which libraries use in annotations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["Type", "UnionType"]
 
 
 class Type:
-    """A type of TorchScript, with its name in annotations. Equal to another one with the same name and of the same kind."""
+    """A TorchScript type, printed as in annotations. Types of the same class and text are equal."""
 
     __module__ = "torch"
     name: ClassVar[str] = ""
@@ -22,15 +22,15 @@ class Type:
         self.inner = inner
 
     def kind(self) -> str:
-        """The name of its class."""
+        """Return the class name."""
         return type(self).__name__
 
     def containedTypes(self) -> list[Type]:
-        """What it is a list, a tuple ... of."""
+        """Return the element types."""
         return list(self.inner)
 
     def str(self) -> str:
-        """As in an annotation."""
+        """Return the annotation text."""
         return f"{self.name}[{', '.join(map(repr, self.inner))}]" if self.inner else self.name
 
     annotation_str = property(str)
@@ -41,7 +41,7 @@ class Type:
 
 
 class _Plain(Type):
-    """A type of which there is one, given by `get()`."""
+    """A singleton type, returned by `get()`."""
 
     one: ClassVar[_Plain | None] = None
 
@@ -50,25 +50,25 @@ class _Plain(Type):
 
     @classmethod
     def get(cls) -> Type:
-        """The one of its kind."""
+        """Return the singleton."""
         if cls.__dict__.get("one") is None:
             cls.one = object.__new__(cls)
         return cls.one  # type: ignore[return-value]
 
 
 class _Of(Type):
-    """A type around another one."""
+    """A type with one element type."""
 
     def __init__(self, inner: Type) -> None:
         super().__init__(inner)
 
     def getElementType(self) -> Type:
-        """What it is around."""
+        """Return the element type."""
         return self.inner[0]
 
 
 class DictType(Type):
-    """A dict, by the types of keys and values."""
+    """A dict with key and value types."""
 
     name = "Dict"
 
@@ -76,16 +76,16 @@ class DictType(Type):
         super().__init__(key, value)
 
     def getKeyType(self) -> Type:
-        """The type of the keys."""
+        """Return the type of the keys."""
         return self.inner[0]
 
     def getValueType(self) -> Type:
-        """The type of the values."""
+        """Return the type of the values."""
         return self.inner[1]
 
 
 class TupleType(Type):
-    """A tuple, by the types of its elements."""
+    """A tuple with element types."""
 
     name = "Tuple"
 
@@ -96,7 +96,7 @@ class TupleType(Type):
 
 
 class UnionType(Type):
-    """One of several types."""
+    """A union of types."""
 
     name = "Union"
 

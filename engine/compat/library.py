@@ -1,4 +1,4 @@
-"""`torch.library`: ops of a program's own, found as `torch.ops.<namespace>.<name>`, with a backward that the program writes."""
+"""`torch.library`: user-defined ops, available as `torch.ops.<namespace>.<name>`, with user-defined gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _defined: dict[str, CustomOpDef] = {}
 
 
 class CustomOpDef:
-    """An op of a program's own: a function of tensors whose inside autograd does not see. Without a backward it has no gradients."""
+    """A user-defined op, opaque to autograd. Without a registered backward, it is not differentiable."""
 
     def __init__(self, name: str, fn: Callable, mutates_args: Any, device_types: Any):
         self._name, self._fn, self._mutates = name, fn, bool(mutates_args)
@@ -64,17 +64,17 @@ class CustomOpDef:
         return f"<CustomOpDef({self._name})>"
 
     def register_autograd(self, backward: Callable, /, *, setup_context: Callable | None = None) -> None:
-        """Its gradients: `backward(ctx, *grads)`, with what `setup_context(ctx, inputs, output)` has kept."""
+        """Register gradients: `backward(ctx, *grads)`, with the values saved by `setup_context(ctx, inputs, output)`."""
         if self._mutates:
             raise RuntimeError(f"Cannot register autograd formula for non-functional operator {self._name}: it changes its arguments")
         self._backward, self._setup = backward, setup_context
 
     def register_fake(self, fn: Callable, /) -> Callable:
-        """What gives shapes without values: nothing here asks for it, for nothing is traced."""
+        """Accept a function that computes shapes without values; it is never called, since nothing is traced."""
         return fn
 
     def register_kernel(self, device_types: str | Sequence[str] | None, fn: Callable | None = None, /) -> Callable:
-        """What runs for tensors on these kinds of devices; None: on all."""
+        """Register the implementation for some device types, or for all if None."""
         if fn is None:
             return lambda f: self.register_kernel(device_types, f)
         if device_types is None:
@@ -87,7 +87,7 @@ class CustomOpDef:
 def custom_op(
     name: str, fn: Callable | None = None, /, *, mutates_args: Any, device_types: Any = None, schema: str | None = None, tags: Any = None
 ) -> Any:
-    """Make a function an op, `namespace::name`; without the function a decorator. A schema is PyTorch's to check, and not needed."""
+    """Register a function as the op `namespace::name`; without a function, return a decorator. The schema is ignored."""
     space, colons, short = name.partition("::")
     if not (colons and space.isidentifier() and short.isidentifier()):
         raise ValueError(f"custom_op: expected a name such as 'mylib::linear', got {name!r}")
@@ -109,15 +109,15 @@ def _found(op: Any) -> CustomOpDef:
 
 
 def register_autograd(op: Any, backward: Callable, /, *, setup_context: Callable | None = None, lib: Any = None) -> None:
-    """The gradients of an op: see `CustomOpDef.register_autograd`."""
+    """Register gradients of an op; see `CustomOpDef.register_autograd`."""
     _found(op).register_autograd(backward, setup_context=setup_context)
 
 
 def register_fake(op: Any, func: Callable | None = None, /, *, lib: Any = None, _stacklevel: int = 1, allow_override: bool = False) -> Any:
-    """What gives an op's shapes: see `CustomOpDef.register_fake`. Without the function a decorator."""
+    """Register a shape function; see `CustomOpDef.register_fake`. Without a function, return a decorator."""
     return _found(op).register_fake if func is None else _found(op).register_fake(func)
 
 
 def register_kernel(op: Any, device_types: Any, func: Callable | None = None, /, *, lib: Any = None) -> Any:
-    """What runs on kinds of devices: see `CustomOpDef.register_kernel`."""
+    """Register an implementation for some device types; see `CustomOpDef.register_kernel`."""
     return _found(op).register_kernel(device_types, func)

@@ -1,4 +1,4 @@
-"""The error message for a name that is not here: whether PyTorch has it, and the nearest name that is here."""
+"""Error messages for missing names: whether PyTorch has the name, and the nearest one available here."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..base.addresses import ours, theirs
 
 @functools.cache
 def known() -> dict[str, dict[str, str]]:
-    """PyTorch's public names by module and class, and torchvision's that are not here, under the engine's names of these: name -> its home.
+    """Return PyTorch's public names, and torchvision's missing ones, by engine module or class: {name: PyTorch's module or class}.
 
-    Read from files at the first miss.
+    Read from files on first use.
     """
     texts = ((Path(__file__).parent / name).read_text(encoding="utf-8") for name in ("torch_names.txt", "../vision/names.txt"))
     found: dict[str, dict[str, str]] = {}
     for line in [line for text in texts for line in text.splitlines()[1:]]:
         home, *names = line.split()
-        found[ours(home)] = dict.fromkeys(names, home) | found.get(ours(home), {})  # one module here may answer for several of PyTorch's
+        found[ours(home)] = dict.fromkeys(names, home) | found.get(ours(home), {})  # one module here may stand for several of PyTorch's
     return found
 
 
 @functools.lru_cache(4096)
 def sentence(what: str, home: str, name: str, here: frozenset[str]) -> str:
-    """The message: "module 'engine.nn' has no attribute 'Liner', and neither has PyTorch 2.13; did you mean 'Linear'?"."""
+    """Return a message such as "module 'engine.nn' has no attribute 'Liner', and neither has PyTorch 2.13; did you mean 'Linear'?"."""
     import difflib
 
     other = theirs(home)
@@ -38,16 +38,16 @@ def sentence(what: str, home: str, name: str, here: frozenset[str]) -> str:
     if there:
         who, nearest = "PyTorch" if top == "torch" else top, f". The nearest name here is {near[0]!r}" if near else ""
         return f"{told}: {who} has {(names or {}).get(name, other)}.{name}, this engine does not{nearest}"
-    told += ", and neither has PyTorch 2.13" if names and top == "torch" and not name.startswith("_") else ""  # only public ones are listed
+    told += ", and neither has PyTorch 2.13" if names and top == "torch" and not name.startswith("_") else ""  # lists only public ones
     return f"{told}; did you mean {near[0]!r}?" if near else told
 
 
 def module(name: str) -> ModuleNotFoundError:
-    """The error for `import torch.name`, where the engine has no such module."""
+    """Return the error for `import torch.name` if the engine has no such module."""
     return ModuleNotFoundError(_absence(name), name=name)
 
 
-@functools.lru_cache(1024)  # libraries try the same import for each tensor that they save
+@functools.lru_cache(1024)  # libraries retry the same import for each tensor that they save
 def _absence(name: str) -> str:
     import difflib
 

@@ -1,4 +1,4 @@
-"""`engine.mps`: what programs ask about Apple's GPUs, which are not used here: there is none."""
+"""`engine.mps`: the interface of `torch.mps`; Apple GPUs are not supported, so none is available."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from typing import Any
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def device_count() -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
 def manual_seed(seed: int) -> None:
-    """Seed every GPU of the kind: there is none. TypeError for what is no number."""
+    """Do nothing, since there is no device; raises TypeError if `seed` is not a number."""
     int(seed)
 
 
 def seed() -> None:
-    """Seed every GPU of the kind: there is none."""
+    """Do nothing: there is no device."""
 
 
 def empty_cache() -> None:
-    """Give free memory back: there is none."""
+    """Do nothing: there is no device."""
 
 
 def current_allocated_memory() -> int:
-    """Bytes in use: 0."""
+    """Return 0, the bytes in use."""
     return 0
 
 
@@ -37,10 +37,10 @@ driver_allocated_memory = current_allocated_memory
 
 
 def synchronize() -> None:
-    """RuntimeError: there is nothing to wait for."""
+    """Raise RuntimeError: there is no device."""
     raise RuntimeError("mps.synchronize: there is no MPS device here; ask backends.mps.is_available() first")
 
 
 def get_rng_state(device: Any = "mps") -> Any:
-    """RuntimeError: there is no generator."""
+    """Raise RuntimeError: there is no device."""
     raise RuntimeError("mps.get_rng_state: there is no MPS device here; ask backends.mps.is_available() first")

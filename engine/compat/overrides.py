@@ -1,7 +1,7 @@
-"""Hearing of calls: `TorchFunctionMode` for every call within a block, and the questions about `__torch_function__` that libraries ask.
+"""`torch.overrides`: `TorchFunctionMode`, which intercepts calls in a block, and queries about `__torch_function__`.
 
-Plain code pays nothing: the public functions look for modes once this module is imported, and Tensor's methods and properties only
-while one is entered. What subclasses of Tensor hear is in `engine.core.subclasses`.
+Without modes there is no overhead: public functions check for them once this module is imported, and Tensor's methods and properties
+only while one is active. Dispatch to subclasses of Tensor is in `engine.core.subclasses`.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ __all__ = [
     "wrap_torch_function",
 ]
 
-_TAKE_TENSORS = {"is_complex", "is_floating_point", "numel", "ones_like", "zeros_like", "empty_like", "full_like"}  # among the factories
+_TAKE_TENSORS = {"is_complex", "is_floating_point", "numel", "ones_like", "zeros_like", "empty_like", "full_like"}  # take tensors
 _SPACES = ("", "functional", "nn.functional", "linalg", "fft", "special")
 
 functions_ask()
 
 
 class TorchFunctionMode:
-    """A block in which `__torch_function__(self, func, types, args=(), kwargs=None)` of this object hears of every call.
+    """A context in which `__torch_function__(self, func, types, args=(), kwargs=None)` of this object is called for every call.
 
-    That is: functions, factories, methods, operators and properties, on plain tensors too. What it returns is the call's result. Inside
-    of it the mode is not entered, so that `func(*args, **kwargs)` goes to the mode around it, to a subclass, or to the engine.
+    This covers functions, factories, methods, operators and properties, also on plain tensors. Its return value is the call's result.
+    The mode is disabled inside it, so that `func(*args, **kwargs)` dispatches to the outer mode, a subclass, or the engine.
     """
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -66,7 +66,7 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """The mode that lets every call through."""
+    """A mode that forwards every call."""
 
     def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -74,7 +74,7 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
-    """A block, inside a subclass's plain call, in which subclasses hear of calls again."""
+    """Re-enable dispatch to subclasses where it is disabled, inside a `with` block."""
     before, subclasses._disabled.on = subclasses._disabled.on, False
     try:
         yield
@@ -83,17 +83,17 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 
 
 def redispatch_function(func: Callable, types: Any, args: tuple, kwargs: dict | None) -> Any:
-    """Call a function whose own `__torch_function__` is running, past that one level: the calls inside of it are heard of again."""
+    """Call a function from its own `__torch_function__`, skipping that level of dispatch but not those of calls inside it."""
     inner = getattr(func, "__wrapped__", func)
     with enable_reentrant_dispatch():
         return inner(*args, **(kwargs or {}))
 
 
-# -- questions -----------------------------------------------------------------------------------------------------------------
+# -- queries -------------------------------------------------------------------------------------------------------------------
 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
-    """Whether a mode is entered, or one of the arguments has a `__torch_function__` of its own."""
+    """Return whether a mode is active or an argument overrides `__torch_function__`."""
     return bool(modes.stack) or not subclasses._disabled.on and bool(subclasses._overloaded(relevant_args, {}))
 
 
@@ -108,13 +108,13 @@ def has_torch_function_variadic(*args: Any) -> bool:
 
 
 def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
-    """What the entered mode, else the types of the arguments in turn, say to a call. TypeError if none does."""
+    """Dispatch a call to the active mode, else to the arguments' types in turn. Raises TypeError if none handles it."""
     types = {} if subclasses._disabled.on else subclasses._overloaded(relevant_args, {})
     return subclasses._dispatched(public_api, args, kwargs, types)
 
 
 def wrap_torch_function(dispatcher: Callable) -> Callable:
-    """A decorator: calls of a function are heard of by the tensors that `dispatcher` picks from its arguments."""
+    """Return a decorator that dispatches calls on the tensors that `dispatcher` selects from the arguments."""
 
     def decorate(func: Callable) -> Callable:
         @functools.wraps(func)
@@ -130,23 +130,23 @@ def wrap_torch_function(dispatcher: Callable) -> Callable:
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether it is a tensor, or its type has a `__torch_function__`."""
+    """Return whether `inp` is a tensor or its type has `__torch_function__`."""
     return isinstance(inp, Tensor) or hasattr(inp, "__torch_function__")
 
 
 def is_tensor_method_or_property(func: Callable) -> bool:
-    """Whether it is a method of Tensor's, or a property's `__get__` or `__set__`."""
+    """Return whether `func` is a method of Tensor, or `__get__` or `__set__` of a property."""
     name = getattr(func, "__name__", "")
     return name in ("__get__", "__set__") or getattr(Tensor, name, None) is func
 
 
 def get_default_nowrap_functions() -> set[Callable]:
-    """What gives back a tensor as it is kept, so that no subclass is put around it."""
+    """Return the getters with results that are never wrapped in a subclass."""
     return {vars(Tensor)[name].__get__ for name in ("_base", "grad")}
 
 
 def get_overridable_functions() -> dict[Any, list[Callable]]:
-    """The functions of which modes and subclasses hear, by the namespace in which they are."""
+    """Return the overridable functions by namespace."""
     found: dict[Any, list[Callable]] = {}
     for _, space, func in _overridable():
         found.setdefault(space, []).append(func)
@@ -167,19 +167,19 @@ def _overridable() -> Iterator[tuple[str, Any, Callable]]:
 
 
 def get_ignored_functions() -> set[Callable]:
-    """Public functions that take no tensors to ask, factories above all; modes hear of those, subclasses do not."""
+    """Return public functions without tensor arguments, mostly factories, which dispatch to modes but not to subclasses."""
     heard = {func for _, space, func in _overridable() if space is engine}
     return {f for n, f in vars(engine).items() if not n.startswith("_") and isinstance(f, FunctionType) and f not in heard}
 
 
 def get_testing_overrides() -> dict[Callable, Callable]:
-    """For every overridable function one of the same signature that gives -1: to test a `__torch_function__` with."""
+    """Return, for every overridable function, a dummy of the same signature that returns -1, for tests of `__torch_function__`."""
 
     def stand_in(func: Callable) -> Callable:
         def call(*args: Any, **kwargs: Any) -> int:
             return -1
 
-        with contextlib.suppress(ValueError, TypeError):  # what is written in C has no signature
+        with contextlib.suppress(ValueError, TypeError):  # functions written in C may have no signature
             call.__signature__ = inspect.signature(func)  # type: ignore[attr-defined]
         return call
 
@@ -187,6 +187,6 @@ def get_testing_overrides() -> dict[Callable, Callable]:
 
 
 def resolve_name(f: Callable) -> str | None:
-    """The name under which PyTorch has a function, such as "torch.Tensor.add"; None for one that nobody hears of."""
+    """Return PyTorch's name of a function, such as "torch.Tensor.add"; None if it is not overridable."""
     made = ((f"torch.{name}", engine, getattr(engine, name)) for name in public.makers)
-    return next((told for told, _, func in reversed((*made, *_overridable())) if func == f), None)  # of several names the last, as PyTorch
+    return next((told for told, _, func in reversed((*made, *_overridable())) if func == f), None)  # the last of several names, as PyTorch

@@ -1,6 +1,6 @@
-"""Element types that programs name and the engine has no numbers of: float8, float4 and complex32.
+"""Dtypes that programs refer to but that cannot hold data here: float8, float4 and complex32.
 
-They can be named, compared, printed, pickled and asked; a tensor of one is a TypeError.
+They can be compared, printed, pickled and queried; creating a tensor of one raises TypeError.
 """
 
 from __future__ import annotations

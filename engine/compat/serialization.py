@@ -1,4 +1,4 @@
-"""`engine.serialization`: PyTorch's address of saving and loading, and of what a checkpoint may name."""
+"""`engine.serialization`: PyTorch's module for saving and loading, and for the globals that a checkpoint may use."""
 
 import os
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import IO, Any, TypeAlias
 from ..serialize import add_safe_globals, clear_safe_globals, get_safe_globals, load, safe_globals, save
 from ..serialize.names import get_unsafe_globals_in_checkpoint
 
-DEFAULT_PROTOCOL = 2  # of pickles: PyTorch reads no later one with weights_only
+DEFAULT_PROTOCOL = 2  # of pickles: PyTorch reads no later protocol with weights_only
 FILE_LIKE: TypeAlias = str | os.PathLike | IO[bytes]
 MAP_LOCATION: TypeAlias = Callable | str | dict[str, str] | Any | None
 

@@ -1,4 +1,4 @@
-"""`functional_call` at its older address; it is `engine.func`'s."""
+"""`functional_call` under its older, deprecated name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def functional_call(
     module: Any, parameters_and_buffers: dict, args: Any = None, kwargs: dict | None = None, *, tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:  # fmt: skip
-    """As `engine.func.functional_call`, which PyTorch recommends in its place."""
+    """Like `engine.func.functional_call`, with PyTorch's deprecation warning."""
     warnings.warn(
         "This API is deprecated as of PyTorch 2.0 and will be removed in a future version of PyTorch. Please use "
         "torch.func.functional_call instead which is a drop-in replacement for this API.",

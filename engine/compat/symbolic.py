@@ -1,4 +1,4 @@
-"""`SymInt`, `SymFloat`, `SymBool`: PyTorch's numbers of a traced program. There are none: sizes here are Python's numbers."""
+"""`SymInt`, `SymFloat`, `SymBool`: placeholders for PyTorch's symbolic values; sizes here are Python ints."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ class _Symbol:
 
 
 class SymInt(_Symbol):
-    """Of this class there are no numbers: `isinstance(n, SymInt)` is False of every one, and none can be made."""
+    """Raises NotImplementedError; `isinstance(n, SymInt)` is always False."""
 
 
 class SymFloat(_Symbol):
-    """As `SymInt`, of floats."""
+    """Like `SymInt`, for floats."""
 
 
 class SymBool(_Symbol):
-    """As `SymInt`, of bools."""
+    """Like `SymInt`, for bools."""

@@ -1,4 +1,4 @@
-"""A version that can be compared with strings and tuples, as `torch.__version__` can."""
+"""`TorchVersion`: a version string that compares with strings and tuples, like `torch.__version__`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def _key(version: Any) -> tuple | None:
-    """The numbers, without zeros at the end, and the local part behind a "+"; None for what is no version."""
+    """Return the numeric parts without trailing zeros and the local part after "+", or None for an invalid version."""
     text = ".".join(map(str, version)) if isinstance(version, (tuple, list)) else str(version)
     release, _, local = text.partition("+")
     if re.match(r"v?\d+(\.\d+)*", release) is None:
@@ -29,7 +29,7 @@ def _compared(compare: Callable) -> Callable:
 
 
 class TorchVersion(str):
-    """`TorchVersion("2.13.0+engine") >= "2.9"`, `>= (2, 0)`: compared by numbers; a local part makes it later than without."""
+    """`TorchVersion("2.13.0+engine") >= "2.9"`, `>= (2, 0)`: compared numerically; a local part makes a version later."""
 
     __lt__, __le__, __gt__, __ge__ = map(_compared, (operator.lt, operator.le, operator.gt, operator.ge))
     __eq__, __ne__ = map(_compared, (operator.eq, operator.ne))

@@ -1,4 +1,4 @@
-"""`engine.types`: names for annotations, as `torch.types` has them."""
+"""`engine.types`: type aliases for annotations, as in `torch.types`."""
 
 from __future__ import annotations
 

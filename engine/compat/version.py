@@ -1,4 +1,4 @@
-"""`engine.version`: which PyTorch the engine follows, and the CUDA that it uses."""
+"""`engine.version`: the PyTorch version that the engine follows, and the CUDA version."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 from ..core import devices
 from .torch_version import TorchVersion
 
-__version__ = TorchVersion("2.13.0+engine")  # PyTorch's version, and who answers
+__version__ = TorchVersion("2.13.0+engine")  # PyTorch's version, and "engine" as the local part
 debug = False
 git_version = "Unknown"
 hip: str | None = None

@@ -1,4 +1,4 @@
-"""`engine.xpu`: what programs ask about Intel's GPUs, which are not used here: there is none."""
+"""`engine.xpu`: the interface of `torch.xpu`; Intel GPUs are not supported, so none is available."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from typing import Any
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def is_initialized() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def is_bf16_supported() -> bool:
-    """False."""
+    """Return False."""
     return False
 
 
 def device_count() -> int:
-    """0."""
+    """Return 0."""
     return 0
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the current GPU of the kind: there is none. TypeError for what is no number."""
+    """Do nothing, since there is no device; raises TypeError if `seed` is not a number."""
     int(seed)
 
 
@@ -34,7 +34,7 @@ manual_seed_all = manual_seed
 
 
 def empty_cache() -> None:
-    """Give free memory back: there is none."""
+    """Do nothing: there is no device."""
 
 
 def _refused(name: str) -> Any:

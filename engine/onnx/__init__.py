@@ -1,4 +1,4 @@
-"""`engine.onnx`: models written as ONNX, PyTorch's `torch.onnx`. Needs the package onnx (`gradient-workbench[onnx]`)."""
+"""`engine.onnx`: export models to ONNX, as `torch.onnx` does. Needs the package onnx (`gradient-workbench[onnx]`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ONNXProgram", "OnnxExporterError", "TrainingMode", "UnsupportedOpera
 
 
 class TrainingMode(enum.IntEnum):
-    """In which mode a model is exported; the engine exports in EVAL."""
+    """The mode in which a model is exported; only EVAL is supported."""
 
     EVAL = 0
     PRESERVE = 1
@@ -19,7 +19,7 @@ class TrainingMode(enum.IntEnum):
 
 
 def is_in_onnx_export() -> bool:
-    """Whether an export is running in this thread's model call; programs ask it to take a simpler way."""
+    """Return whether this thread is inside the model call of an export; programs use it to take a simpler path."""
     from .export import running
 
     return running()

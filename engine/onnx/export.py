@@ -1,4 +1,4 @@
-"""`export`: a model, run on example inputs, written as ONNX."""
+"""`export`: record a model's run on example inputs and write it as ONNX."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from .sizes import Dim, Sizes, merge
 from .table import LOGICAL, TABLE
 
 OPSET, LOWEST, HIGHEST = 20, 13, 22
-_IR = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}  # the version of the file format that came with each opset
-_EMBEDDED = 1 << 31  # a protobuf message holds less than this many bytes; more goes into a file beside
+_IR = {13: 7, 14: 7, 15: 8, 16: 8, 17: 8, 18: 8, 19: 9, 20: 9, 21: 10, 22: 10}  # opset -> version of the file format
+_EMBEDDED = 1 << 31  # bytes, the limit of a protobuf message; larger weights go to a separate file
 
 
 _state = threading.local()
 
 
 def running() -> bool:
-    """Whether this thread is inside the model's call of an export."""
+    """Return whether this thread is inside the model call of an export."""
     return getattr(_state, "running", False)
 
 
 class ONNXProgram:
-    """What `export` returns: the model as `onnx` has it."""
+    """The result of `export`, with the ONNX model as `model_proto`."""
 
     def __init__(self, model: Any):
         self.model_proto = model
 
     def save(self, destination: str | os.PathLike | Any) -> None:
-        """Write to a path (whole or not at all) or an open file. Weights of 2 GB and more go into a file beside it."""
+        """Write to a path (atomically) or an open file. Weights of 2 GB and more go to a separate file next to the path."""
         data = self.model_proto.ByteSize() < _EMBEDDED
         if not isinstance(destination, (str, os.PathLike)):
             destination.write(self.model_proto.SerializeToString())
@@ -86,16 +86,16 @@ def export(
     do_constant_folding: bool = True,
     **others: Any,
 ) -> ONNXProgram:
-    """Run `model(*args, **kwargs)` in evaluation mode and write what it computed as ONNX, to `f` if that is given.
+    """Run `model(*args, **kwargs)` in evaluation mode and export the ops that ran, writing the model to `f` if given.
 
-    `dynamic_axes={"input": {0: "batch"}}`, or `dynamic_shapes` by argument, names the sizes that may differ; the model is then run with
-    several sizes to learn which of its own sizes follow them. It is always run a second time with other values: what depends on values and
-    is not an op, such as a Python number, is refused instead of being frozen (a branch that both runs take alike is not seen). `verify`
-    compares with onnxruntime. `dynamo`, `external_data`, `report`, `optimize` and `verbose` choose among PyTorch's implementations and are
-    accepted; here there is one. An `opset_version` below 13 is
-    converted to where `onnx` can; else the model stays at 13, with a warning.
+    `dynamic_axes={"input": {0: "batch"}}`, or `dynamic_shapes` by argument, names variable sizes; the model is then run with several
+    sizes to find out which of its own sizes depend on them. It is always run a second time with other values: anything that depends on
+    values without being an op, such as a Python number, raises an error instead of being frozen (but a branch that both runs take is
+    not detected). `verify` compares with onnxruntime. `dynamo`, `external_data`, `report`, `optimize` and `verbose`, which select among
+    PyTorch's implementations, are ignored. An `opset_version` below 13 is converted to if `onnx` can; otherwise the model stays at 13,
+    with a warning.
 
-    OnnxExporterError, with the op, the user's line and the module, for what ONNX cannot say.
+    Raises OnnxExporterError, naming the op, the user's line and the module, for anything that ONNX cannot express.
     """
     try:
         import onnx
@@ -155,7 +155,7 @@ def _refuse(others: dict, training: Any) -> None:
 
 
 def _with(x: Any, tensors: dict[int, Tensor]) -> Any:
-    """The same nest with other tensors."""
+    """Replace the tensors in nested containers."""
     if isinstance(x, Tensor):
         return tensors[id(x)]
     if isinstance(x, Mapping):
@@ -166,7 +166,7 @@ def _with(x: Any, tensors: dict[int, Tensor]) -> Any:
 
 
 def _arguments(model: Any, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments by the names of `forward`'s parameters."""
+    """Return the arguments by the names of `forward`'s parameters."""
     try:
         bound = inspect.signature(model.forward if isinstance(model, nn.Module) else model).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -192,7 +192,7 @@ def _named_inputs(model: Any, args: tuple, kwargs: dict, names: Sequence[str] | 
 def _dynamic(
     inputs: dict[str, Tensor], axes: Any, dims: Any, model: Any, args: tuple, kwargs: dict
 ) -> dict[tuple[str, int], str]:  # fmt: skip
-    """(input, axis) -> the name of its size."""
+    """Return (input, axis) -> name of the dynamic size."""
     found: dict[tuple[str, int], str] = {}
     for name, sizes in (axes or {}).items():
         if name in inputs:
@@ -221,7 +221,7 @@ def _axis(name: str, tensor: Tensor, axis: int) -> int:
 
 
 def _runs(model: Any, args: tuple, kwargs: dict, inputs: dict[str, Tensor], dynamic: dict) -> tuple[list[Recording], list, Sizes]:
-    """The example's run, and others with other values and sizes."""
+    """Run the model on the example, then with other values and sizes."""
     first = {id(t): t.detach().clone() for t in inputs.values()}
     recordings, outputs = [], []
 
@@ -253,16 +253,16 @@ def _runs(model: Any, args: tuple, kwargs: dict, inputs: dict[str, Tensor], dyna
     return recordings, outputs, Sizes(seen)
 
 
-_MORE = ((1, 2, 3, 4, 5, 6, 7, 8), (3, 1, 5, 7, 2, 11, 4, 13))  # no two columns are proportional: a size is known by how it changes
+_MORE = ((1, 2, 3, 4, 5, 6, 7, 8), (3, 1, 5, 7, 2, 11, 4, 13))  # no two columns are proportional, so the changes identify a size
 
 
 def _change(run: int, i: int, step: int, batch: bool) -> int:
-    """By how much the i-th size differs in a further run. Batches go in steps of one; images may have to in steps of 16."""
+    """Return the change of the i-th size in a further run. Batch sizes change by small steps; image sizes may need steps of 16."""
     return _MORE[run][i % 8] * (step if not batch or abs(step) < 4 else 1 if step > 0 else -1)
 
 
 def _other(name: str, tensor: Tensor, dynamic: dict, change: dict[str, int]) -> Tensor:
-    """The input with other sizes and other values: elements repeat along a size that grows."""
+    """Return the input with other sizes and values; elements repeat along a growing size."""
     array = tensor._host()
     for axis in range(array.ndim):
         size = array.shape[axis] + change.get(dynamic.get((name, axis), ""), 0)
@@ -313,7 +313,7 @@ def _assemble(
 
 
 def _name_results(g: Graph, names: list[str], results: list[Value]) -> None:
-    """Call the results as the user does: the node that makes one gives it its name."""
+    """Rename the results to the output names in the nodes that compute them."""
     g.event = Event("output", [], {}, [], "")
     made = {out for node in g.nodes for out in node.output}
     new: dict[str, str] = {}
@@ -321,7 +321,7 @@ def _name_results(g: Graph, names: list[str], results: list[Value]) -> None:
         old = g.of(value)
         if old in made and old not in new:
             new[old] = name
-        else:  # an input, a parameter, or a result that is given twice
+        else:  # an input, a parameter, or a repeated result
             g.nodes.append(g.onnx.helper.make_node("Identity", [old], [name]))
     for node in g.nodes:
         for part in (node.input, node.output):
@@ -330,7 +330,7 @@ def _name_results(g: Graph, names: list[str], results: list[Value]) -> None:
 
 
 def _used(nodes: list, outputs: list[str]) -> list:
-    """The nodes that the outputs need."""
+    """Return the nodes that the outputs depend on."""
     needed, kept = set(outputs), []
     for node in reversed(nodes):
         if needed & set(node.output):
@@ -351,7 +351,7 @@ def _dims(shape: tuple, name: str, dynamic: dict) -> list:
 
 
 def _word(n: int, dynamic: dict) -> Any:
-    """A size of an output: its number, the name of an input's size, or unknown."""
+    """Return an output size as a number, the name of an input's size, or None if unknown."""
     if not isinstance(n, Dim):
         return int(n)
     return dynamic[n.input, n.axis] if n.input and (n.factor, n.divisor, n.offset) == (1, 1, 0) else None
@@ -380,7 +380,7 @@ def translate(g: Graph, event: Event) -> None:
 
 
 def _operands(g: Graph, event: Event) -> list[Any]:
-    """The inputs' names, cast as the op promotes them; numbers become constants of that type."""
+    """Return the inputs' names, cast to the op's promoted dtype; scalars become constants of that dtype."""
     op = event.kind
     arrays = tuple(v.array if isinstance(v, Value) else v for v in event.inputs)
     want = None
@@ -404,7 +404,7 @@ def _operands(g: Graph, event: Event) -> list[Any]:
 
 
 def _converted(onnx: Any, proto: Any, wanted: int) -> Any:
-    """The model in an older opset, as PyTorch does it: kept as it is, with a warning, where that is not possible."""
+    """Convert the model to an older opset; as in PyTorch, keep it with a warning if that fails."""
     from onnx import version_converter
 
     try:

@@ -1,4 +1,4 @@
-"""The ONNX graph while it is built: nodes, initializers, names."""
+"""The ONNX graph under construction: nodes, initializers and names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .sizes import Dim, Sizes
 
 
 class Graph:
-    """Translations call it as `g("Relu", x)`: it adds a node and returns the name of its result."""
+    """Builds the graph: `g("Relu", x)` adds a node and returns the name of its output."""
 
     def __init__(self, opset: int, fold: bool, parameters: bool, sizes: Sizes):
         import onnx
@@ -23,7 +23,7 @@ class Graph:
         self.sizes = sizes
         self.nodes: list[Any] = []
         self.initializers: dict[str, Any] = {}
-        self.left_out: dict[str, Any] = {}  # parameters that are inputs of the graph: export_params=False
+        self.left_out: dict[str, Any] = {}  # parameters as graph inputs, with export_params=False
         self.names: dict[int, str] = {}  # by identity of the value
         self.dims: dict[tuple[str, int], str] = {}
         self.taken: set[str] = set()
@@ -48,20 +48,20 @@ class Graph:
         return names[0] if outputs == 1 else names
 
     def constant(self, x: Any, d: Any = None, hint: str = "constant") -> str:
-        """An initializer."""
+        """Add an initializer and return its name."""
         array = numpy.asarray(x, d)
         name = self.fresh(hint)
         self.initializers[name] = self.onnx.numpy_helper.from_array(numpy.ascontiguousarray(array).reshape(array.shape), name)
         return name
 
     def ints(self, xs: Sequence[int]) -> str:
-        """A vector of sizes, of which some may follow the inputs."""
+        """Return a vector of sizes, some of which may be dynamic."""
         if not any(isinstance(x, Dim) for x in xs):
             return self.constant(xs, numpy.int64)
         return self("Concat", *[self.size(x) for x in xs], axis=0)
 
     def size(self, x: int) -> str:
-        """One size, as a vector of length 1."""
+        """Return a size as a vector of length 1."""
         if not isinstance(x, Dim):
             return self.constant([x], numpy.int64)
         if not x.input:
@@ -77,7 +77,7 @@ class Graph:
         return known if x.offset == 0 else self("Add", known, self.constant([x.offset], numpy.int64))
 
     def fixed(self, xs: Any, what: str) -> list[int]:
-        """Sizes that ONNX wants as numbers."""
+        """Return sizes that ONNX requires to be constant. Raises OnnxExporterError if they are dynamic."""
         xs = list(xs)
         if any(isinstance(x, Dim) for x in xs):
             raise OnnxExporterError(f"{self.event.op} {self.event.where}: ONNX needs a fixed {what}, here it follows the inputs' sizes")
@@ -86,7 +86,7 @@ class Graph:
     # -- values -------------------------------------------------------------------------------------------------------------
 
     def of(self, value: Value) -> str:
-        """The name of a value; a constant becomes an initializer when it is first used."""
+        """Return the name of a value; a constant becomes an initializer on first use."""
         name = self.names.get(id(value))
         if name is None:
             name = self.names[id(value)] = self._made(value)
@@ -103,13 +103,13 @@ class Graph:
         return self._pattern(value, [value.data, *value.others]) if value.others else self.constant(value.data)
 
     def shape_of(self, i: int) -> list[int]:
-        """The shape of the event's i-th input; sizes that follow the inputs are `Dim`s."""
+        """Return the shape of the event's i-th input, with `Dim`s for dynamic sizes."""
         value = self.event.inputs[i]
         shapes = value.shapes or [value.array.shape]
         return [self.sizes.solve(tuple(int(s[axis]) for s in shapes), value.where) for axis in range(len(shapes[0]))]
 
     def _pattern(self, value: Value, seen: list[Any]) -> str:
-        """A constant of another size in each run: a range, one number everywhere, or a triangle of ones."""
+        """Build a constant of varying size from a detected pattern: a range, a constant fill, or a triangle of ones."""
         data: Any = value.data
         d = data.dtype
         shape = [self.sizes.solve(tuple(x.shape[i] for x in seen), value.where) for i in range(data.ndim)]
@@ -143,5 +143,5 @@ class Graph:
         return self("Cast", name, to=self.type_of(d))
 
     def type_of(self, d: Any) -> int:
-        """ONNX's number of an element type."""
+        """Return ONNX's code of an element type."""
         return self.onnx.helper.np_dtype_to_tensor_dtype(dtypes.as_numpy(d))

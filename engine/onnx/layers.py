@@ -1,4 +1,4 @@
-"""Translations of layers: products, convolutions, pools, norms, resizing, recurrent networks."""
+"""Translations of layers: products, convolutions, pooling, normalization, resizing and recurrent networks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _conv_transpose(
 
 
 def _pooled(g: Graph, x: str, n: int, make: Any) -> str:
-    """ONNX pools batches only."""
+    """Apply a pooling op, adding a batch dimension if needed: ONNX pools only batches."""
     if len(g.shape_of(0)) == n + 2:
         return make(x)
     return g("Squeeze", make(g("Unsqueeze", x, g.constant([0], numpy.int64))), g.constant([0], numpy.int64))
@@ -69,7 +69,7 @@ def _pooled(g: Graph, x: str, n: int, make: Any) -> str:
 
 @translates("im2col")
 def _im2col(g: Graph, x: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> str:
-    """Windows as columns: a convolution whose kernels are the units."""
+    """Extract windows as columns by a convolution with unit kernels."""
     channels, kernel = int(g.shape_of(0)[-3]), _each(kernel_size, 2)
     n = channels * kernel[0] * kernel[1]
     units = g.constant(numpy.eye(n).reshape(n, channels, *kernel), g.event.outputs[0].array.dtype)
@@ -95,7 +95,7 @@ def _max_pool(g: Graph, x: str, kernel_size: Any, stride: Any, padding: Any, dil
 
 @translates("adaptive_max")
 def _adaptive_max(g: Graph, x: str, output_size: Any) -> str:
-    """The values; their places are not translated."""
+    """Translate the values; the indices are not supported."""
     lengths = g.fixed(g.shape_of(0)[-len(output_size) :], "size of the input of adaptive pooling")
     size = [int(s) for s in output_size]
     if any(length % s for length, s in zip(lengths, size, strict=True)):
@@ -115,7 +115,7 @@ def _avg_pool(
         and not any(_each(padding, n))
         and divisor_override is None
     ):
-        return reduce(g, "ReduceMean", x, list(range(-n, 0)), True)  # also where the sizes follow the inputs
+        return reduce(g, "ReduceMean", x, list(range(-n, 0)), True)  # also for dynamic sizes
     kernel = g.fixed(kernel_size, "window")
     if divisor_override is not None:
         raise OnnxExporterError("avg_pool: divisor_override is not translated")
@@ -150,7 +150,7 @@ def _resample(g: Graph, x: str, size: Any, mode: str, align: bool, scales: Any) 
 
 
 def _windows_of_unlike_length(g: Graph, x: str, lengths: list[int], size: list[int]) -> str:
-    """Means over windows from floor(i n / m) to ceil((i + 1) n / m), one dimension after the other: products with matrices of weights."""
+    """Average over windows from floor(i n / m) to ceil((i + 1) n / m), one dimension at a time, by products with weight matrices."""
     rank = len(g.shape_of(0))
     for axis, (n, m) in enumerate(zip(lengths, size, strict=True), rank - len(size)):
         weights = numpy.zeros((n, m))
@@ -189,7 +189,7 @@ def _rms_norm(g: Graph, x: str, weight: str | None, normalized_shape: Any, eps: 
 
 @translates("group_norm")
 def _group_norm(g: Graph, x: str, weight: str | None, bias: str | None, num_groups: int, eps: float) -> str:
-    """An instance norm of the groups, then scale and shift of the channels."""
+    """Instance normalization of the groups, then scale and shift of the channels."""
     shape, d = g.shape_of(0), g.event.outputs[0].array.dtype
     ones, zeros = (g.constant(numpy.full(int(num_groups), v), d) for v in (1, 0))
     grouped = g("Reshape", x, g.constant([0, int(num_groups), -1], numpy.int64))
@@ -201,7 +201,7 @@ def _group_norm(g: Graph, x: str, weight: str | None, bias: str | None, num_grou
 
 @translates("batch_normalize")
 def _batch_normalize(g: Graph, x: str, weight: str | None, bias: str | None, eps: float) -> tuple:
-    """Normalized by the batch's own mean and variance, as instance norm does it."""
+    """Normalize by the batch's mean and variance, which are also returned."""
     n = len(g.shape_of(0))
     axes = [0, *range(2, n)]
     mean = reduce(g, "ReduceMean", x, axes, True)
@@ -217,14 +217,14 @@ def _batch_normalize(g: Graph, x: str, weight: str | None, bias: str | None, eps
 
 # -- recurrent networks ---------------------------------------------------------------------------------------------------------------
 
-_ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}  # ONNX's gates among PyTorch's: i o f c of i f g o, z r h of r z n
+_ORDER = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}  # PyTorch's gates in ONNX's order: i o f c of i f g o, z r h of r z n
 
 
 @translates("recurrent")
 def _recurrent(
     g: Graph, x: str, *rest: str, mode: str, layers: int, directions: int, bias: bool, batch_first: bool, hidden: int
 ) -> tuple:  # fmt: skip
-    if len(g.shape_of(0)) == 2:  # a sequence alone: ONNX knows batches
+    if len(g.shape_of(0)) == 2:  # unbatched: ONNX requires a batch
         one = g.constant([1], numpy.int64)
         states = [g("Unsqueeze", s, one) for s in rest[: len(rest) - layers * directions * (4 if bias else 2)]]
         return tuple(
@@ -237,7 +237,7 @@ def _recurrent(
 
 
 def _sequences(g: Graph, x: str, rest: list[str], mode: str, layers: int, directions: int, bias: bool, hidden: int) -> tuple:
-    """The outputs and last states of a batch of sequences, (time, batch, features)."""
+    """Return the outputs and last states of batched sequences (time, batch, features)."""
     kind = mode if mode in _ORDER else "RNN"
     several = 2 if kind == "LSTM" else 1
     each = 4 if bias else 2
@@ -266,7 +266,7 @@ def _joined(g: Graph, names: list[str]) -> str:
 
 
 def _gates(g: Graph, name: str, kind: str, hidden: int) -> str:
-    """A weight with its gates in ONNX's order."""
+    """Reorder the gates of a weight to ONNX's order."""
     if kind == "RNN":
         return name
     parts = g("Split", name, g.constant([int(hidden)] * len(_ORDER[kind]), numpy.int64), axis=0, outputs=len(_ORDER[kind]))

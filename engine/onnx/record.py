@@ -1,4 +1,4 @@
-"""Runs a model and writes down its ops: an observer that knows every array by the value it stands for."""
+"""Record the ops of a model run, with an observer that maps every array to a symbolic value."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .errors import OnnxExporterError
 
 @dataclass(eq=False)
 class Value:
-    """One array of the run. `data` is what it held, of constants and of what is computed from constants alone."""
+    """An array in the run. `data` holds the contents of constants, and of results computed only from constants."""
 
     array: Any
     kind: str  # "input", "parameter", "constant", "result"
@@ -28,34 +28,34 @@ class Value:
     data: numpy.ndarray | None = None
     traced: bool = False  # whether it depends on the model's inputs
     where: str = ""
-    others: list[Any] = field(default_factory=list)  # its data in other runs, where they differ
-    shapes: list[tuple] = field(default_factory=list)  # its shape in every run
+    others: list[Any] = field(default_factory=list)  # data in the other runs, if different
+    shapes: list[tuple] = field(default_factory=list)  # shape in every run
 
 
 @dataclass(eq=False)
 class Event:
-    """One call of an op."""
+    """A call of an op."""
 
     op: str
     inputs: list[Any]
     attrs: dict[str, Any]
     outputs: list[Value]
     where: str
-    path: str = ""  # of the module it ran in
-    kind: Any = None  # the op's class, None for a module that is translated as a whole
+    path: str = ""  # of the module that called it
+    kind: Any = None  # the op's class, or None for a module that is translated as a whole
     traced: bool = field(default=False)
 
 
 class Recording(Observer):
-    """The events of one run. It keeps every array alive, so that an identity never stands for two of them."""
+    """The events of one run. All arrays are kept alive, so that their ids stay unique."""
 
     def __init__(self, model: Any, inputs: dict[str, Tensor]):
         self.model, self.events = model, []
         self.values: dict[int, Value] = {}
-        self.arrays: dict[int, Any] = {}  # the same identities, to keep the arrays alive
-        self.stale: dict[int, tuple[Value, Any]] = {}  # arrays whose memory was written through another: (value of that storage, its array)
+        self.arrays: dict[int, Any] = {}  # by the same ids, to keep the arrays alive
+        self.stale: dict[int, tuple[Value, Any]] = {}  # arrays overwritten through another: id -> (new value of the storage, array)
         self.paths = {id(m): path for path, m in model.named_modules()} if isinstance(model, nn.Module) else {}
-        self.scopes: list[tuple[str | None, str]] = []  # the modules (their path, and words) and functions that are running
+        self.scopes: list[tuple[str | None, str]] = []  # running modules (path, description) and functions
         self.results: list[Value] = []
         self.given = {name: self._know(t.array, Value(t.array, "input", name, traced=True)) for name, t in inputs.items()}
         if isinstance(model, nn.Module):
@@ -64,7 +64,7 @@ class Recording(Observer):
                     self._know(tensor.array, Value(tensor.array, "parameter", name, tensor._host()))
 
     def run(self, args: tuple, kwargs: dict) -> Any:
-        """The model's output, with its events written down."""
+        """Run the model, record its events, and return its output."""
         handles = []
         if isinstance(self.model, nn.Module):
             for module in self.model.modules():
@@ -113,7 +113,7 @@ class Recording(Observer):
     # -- values -------------------------------------------------------------------------------------------------------------
 
     def where(self) -> str:
-        """The user's line and the module, in words."""
+        """Describe the user's current line and module."""
         module = next((words for _, words in reversed(self.scopes) if words), "")
         line = errors.user_line()
         return ", ".join([*([f"at {line}"] if line else []), *([f"in {module}"] if module else [])])
@@ -124,7 +124,7 @@ class Recording(Observer):
         return value
 
     def value(self, array: Any) -> Value:
-        """What an array stands for; one that nobody has made by an op is a constant."""
+        """Return the value of an array; one that no recorded op made is a constant."""
         stale = self.stale.pop(id(array), None)
         if stale is not None:
             whole, seen = stale
@@ -139,7 +139,7 @@ class Recording(Observer):
         return found
 
     def _seen(self, x: Any) -> Any:
-        """An argument with every array in it replaced by its value."""
+        """Replace every array in an argument by its value."""
         if isinstance(x, Tensor):
             return self.value(x.array)
         if isinstance(x, numpy.ndarray):
@@ -155,7 +155,7 @@ class Recording(Observer):
         known = {k: self._seen(v) for k, v in attrs.items()}
         traced = any(v.traced for v in values_in([given, list(known.values())]))
         where = self.where()
-        fresh = [out for out in outputs if not any(v.array is out.array for v in values_in(given))]  # not what an op gave back as it was
+        fresh = [out for out in outputs if not any(v.array is out.array for v in values_in(given))]  # without inputs returned as is
         results = [
             self._know(out.array, Value(out.array, "result", data=None if traced else out._host().copy(), traced=traced, where=where))
             for out in fresh
@@ -165,10 +165,10 @@ class Recording(Observer):
             self.events.append(Event(name, given, known, results, where, path, op, traced))
 
     def _recurrent(self, module: Any, args: tuple, output: Any, mark: int) -> None:
-        """A recurrent module's call, in place of the ops it was made of."""
+        """Record the call of a recurrent module in place of its ops."""
         x, states = args[0], args[1] if len(args) > 1 else None
         if not isinstance(x, Tensor):
-            return  # packed: op by op
+            return  # a packed sequence: keep its ops
         del self.events[mark:]
         states = () if states is None else states if isinstance(states, tuple) else (states,)
         out, last = output
@@ -181,7 +181,7 @@ class Recording(Observer):
 
 
 def flat(x: Any) -> list[Tensor]:
-    """The tensors of a nest of arguments or results, in order."""
+    """Return the tensors in nested containers, in order."""
     if isinstance(x, Tensor):
         return [x]
     if isinstance(x, Mapping):
@@ -190,14 +190,14 @@ def flat(x: Any) -> list[Tensor]:
 
 
 def values_in(x: Any) -> list[Value]:
-    """All values in a nest of arguments."""
+    """Return all values in nested containers."""
     if isinstance(x, Value):
         return [x]
     return [v for part in x for v in values_in(part)] if isinstance(x, (list, tuple)) else []
 
 
 def _positions(array: Any, owner: Any) -> numpy.ndarray:
-    """Which elements of its storage, counted in rows, an array sees."""
+    """Return the flat indices of an array's elements in its storage."""
     if not isinstance(owner, numpy.ndarray) or not owner.flags.c_contiguous:
         raise OnnxExporterError("a write through a view is exported from contiguous tensors on the CPU only")
     start = array.__array_interface__["data"][0] - owner.__array_interface__["data"][0]

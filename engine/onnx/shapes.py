@@ -1,4 +1,4 @@
-"""Translations of ops that move elements: reshapes, joins, indices, windows of padding."""
+"""Translations of ops that move elements: reshapes, concatenation, indexing and padding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _END = (1 << 63) - 1
 def _reshape(g: Graph, x: str, shape: Any) -> str:
     shape = list(shape) if isinstance(shape, (tuple, list)) else [shape]
     following = [i for i, n in enumerate(shape) if isinstance(n, Dim)]
-    following = [i for i in following if not shape[i].input] or following  # sizes without a rule are left to ONNX first
+    following = [i for i in following if not shape[i].input] or following  # prefer to leave sizes without a rule to ONNX
     if len(following) == 1 and -1 not in shape and 0 not in shape:
         shape[following[0]] = -1
     return g("Reshape", x, g.ints(shape), allowzero=1 if 0 in shape else None)
@@ -67,7 +67,7 @@ def _permute(g: Graph, x: str, dims: Any) -> str:
 @translates("movedim")
 def _movedim(g: Graph, x: str, source: Any, destination: Any) -> str:
     n = len(g.shape_of(0))
-    moved = numpy.moveaxis(numpy.empty((1,) * n), source, destination)  # refuses what cannot be
+    moved = numpy.moveaxis(numpy.empty((1,) * n), source, destination)  # raises for invalid dims
     order = [d for d in range(n) if d not in [int(s) % n for s in numpy.atleast_1d(source)]]
     for to, at in sorted(zip(numpy.atleast_1d(destination) % moved.ndim, numpy.atleast_1d(source) % n, strict=True)):
         order.insert(int(to), int(at))
@@ -139,7 +139,7 @@ def _pad(g: Graph, x: str, pad: Any, value: Any) -> str:
 
 @translates("getitem")
 def _getitem(g: Graph, x: str, index: Any) -> str:
-    """Integers and slices one dimension at a time; then, of the tensors among the indices, `Gather` for one and `GatherND` for more."""
+    """Index by integers and slices with `Slice`, then by tensors with `Gather` for one and `GatherND` for several."""
     shape = g.shape_of(0)
     items = list(index) if isinstance(index, tuple) else [index]
     width = sum(_dims_of(i) for i in items)
@@ -249,7 +249,7 @@ def _combined(g: Graph, x: str, index: str, src: str, dim: int, reduction: str, 
 
 
 def _fitting(g: Graph, src: str, index: str) -> str:
-    """The values at the index's places: one everywhere, or the first ones of a longer source."""
+    """Match the values to the index's shape: expand a scalar, or crop a larger source."""
     value = g.event.inputs[2]
     if not isinstance(value, Value) or not value.array.ndim:
         return g("Expand", src, g("Shape", index))
@@ -271,7 +271,7 @@ def _index_add(g: Graph, x: str, index: str, source: str, dim: int, alpha: float
 
 @translates("index_put")
 def _index_put(g: Graph, x: str, values: str, indices: Any, accumulate: bool = False) -> str:
-    """`x[mask] = number`, `x[index] = values` along the first dimension."""
+    """`x[mask] = scalar`, or `x[index] = values` along the first dimension."""
     items = list(indices) if isinstance(indices, (tuple, list)) else [indices]
     if len(items) != 1 or not isinstance(items[0], Value):
         raise OnnxExporterError("index_put: a write is translated at one mask or one index tensor, got several indices")
@@ -305,7 +305,7 @@ def _embedding(g: Graph, index: str, weight: str, **_: Any) -> str:
 
 
 def _whole(g: Graph, x: str) -> str:
-    """GatherElements reads along one dimension only: the others may be longer in PyTorch, but not shorter."""
+    """Crop dimensions other than `dim` to the index's size for GatherElements; in PyTorch they may be longer."""
     mine, index, dim = g.shape_of(0), g.shape_of(1), int(g.event.attrs["dim"])
     axes = [a for a in range(len(mine)) if a != dim % max(len(mine), 1) and mine[a] != index[a]]
     return sliced(g, x, [0] * len(axes), [index[a] for a in axes], axes, [1] * len(axes)) if axes else x

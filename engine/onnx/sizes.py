@@ -1,4 +1,4 @@
-"""Sizes that change with the inputs: what runs of several sizes tell about every integer of a recording."""
+"""Dynamic sizes: infer how the integers of a recording depend on input sizes from runs with several sizes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from .record import Event, Recording, Value
 
 
 class Dim(int):
-    """A size of the example that follows an input's: `factor * input.shape[axis] // divisor + offset`; without an input, unknown."""
+    """A size equal to `factor * input.shape[axis] // divisor + offset`, with the example's value; unknown without an input."""
 
     input: str
     axis: int
     factor: int
     divisor: int
     offset: int
-    seen: tuple[int, ...]  # what it was in every run
+    seen: tuple[int, ...]  # its value in every run
     where: str
 
     def __new__(
@@ -31,13 +31,13 @@ class Dim(int):
 
 
 class Sizes:
-    """The sizes that change: for each (input, axis), its size in every run."""
+    """The dynamic sizes: (input, axis) -> its size in every run."""
 
     def __init__(self, changing: dict[tuple[str, int], tuple[int, ...]]):
         self.changing = changing
 
     def solve(self, sizes: tuple[int, ...], where: str) -> int:
-        """The rule behind an integer that was `sizes[r]` in run r."""
+        """Return an integer with the value `sizes[r]` in run r, as a `Dim` if it varies."""
         if len(set(sizes)) == 1:
             return sizes[0]
         rules = [rule for (name, axis), seen in self.changing.items() for rule in self._rules(sizes, seen, name, axis, where)]
@@ -59,7 +59,7 @@ class Sizes:
 
 
 def merge(runs: list[Recording], sizes: Sizes) -> list[Event]:
-    """The first run's events, with `Dim`s for the sizes that change. All runs must have taken the same way."""
+    """Return the first run's events with `Dim`s for dynamic sizes. Raises OnnxExporterError if the runs took different paths."""
     first = runs[0].events
     for other in runs[1:]:
         for a, b in zip(first, other.events, strict=False):
@@ -99,7 +99,7 @@ def _same(xs: list[Any], sizes: Sizes, where: str) -> Any:
 
 
 def _compare(values: tuple[Value, ...]) -> None:
-    """A value whose data differ between runs is no constant: an event makes it, or its pattern is found."""
+    """Collect shapes and differing data of a value over the runs; a result with varying data is computed in the graph."""
     main = values[0]
     main.shapes = [v.array.shape for v in values]
     if main.data is None or main.kind in ("parameter", "input"):

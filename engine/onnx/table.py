@@ -1,7 +1,7 @@
-"""How each op is said in ONNX: one entry an op, one line where ONNX has the op.
+"""The table of op translations to ONNX, with most elementwise ops and reductions.
 
-A translation is called as `fn(g, *inputs, **attrs)`: `g` is the graph, inputs are names of tensors (numbers have become constants of the
-result's type), attributes are the op's. It returns the name of the result, or a tuple of names.
+A translation is called as `fn(g, *inputs, **attrs)`, where `g` is the graph, inputs are tensor names (scalars have become constants of
+the result's dtype) and attributes are the op's. It returns the name of the result, or a tuple of names.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .sizes import Dim
 
 TABLE: dict[str, Callable] = {}
 
-# ops that ONNX has under another name, all arguments alike
+# ops with an ONNX equivalent that takes the same arguments
 _ALIKE = {
     "abs": "Abs", "acos": "Acos", "acosh": "Acosh", "asin": "Asin", "asinh": "Asinh", "atan": "Atan", "atanh": "Atanh", "ceil": "Ceil",
     "cos": "Cos", "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor", "log": "Log", "logical_not": "Not",
@@ -28,11 +28,11 @@ _ALIKE = {
     "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual", "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor",
     "maximum": "Max", "minimum": "Min", "pow": "Pow", "div": "Div", "fmax": "Max", "fmin": "Min", "matmul": "MatMul", "where": "Where",
 }  # fmt: skip
-LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}  # of truth values, whatever the operands are
+LOGICAL = {"logical_and", "logical_or", "logical_xor", "logical_not"}  # operands are cast to bool
 
 
 def translates(*names: str) -> Callable:
-    """The function below is the translation of these ops."""
+    """Register the decorated function as the translation of these ops."""
 
     def put(fn: Callable) -> Callable:
         TABLE.update(dict.fromkeys(names, fn))
@@ -49,12 +49,12 @@ TABLE |= {name: _alike(onnx) for name, onnx in _ALIKE.items()}
 
 
 def number(g: Graph, x: float, like: Any = None) -> str:
-    """A constant of the result's type."""
+    """Return a constant of the result's dtype."""
     return g.constant(x, g.event.outputs[0].array.dtype if like is None else like)
 
 
 def _formulas() -> dict[str, Callable]:
-    """Elementwise ops that ONNX has to be told in parts."""
+    """Return translations of elementwise ops, many of them composed of several nodes."""
     n = number
     return {
         "ne": lambda g, x, y: g("Not", g("Equal", x, y)),
@@ -117,7 +117,7 @@ def _softplus(g: Graph, x: str, beta: float, threshold: float) -> str:
 
 @translates("gelu")
 def _gelu(g: Graph, x: str, approximate: str) -> str:
-    """x Phi(x), or its approximation by tanh (Hendrycks and Gimpel, 2016)."""
+    """x Phi(x), or its tanh approximation (Hendrycks and Gimpel, 2016)."""
     if g.opset >= 20:
         return g("Gelu", x, approximate=approximate)
     half = g("Mul", x, number(g, 0.5))
@@ -135,7 +135,7 @@ def _bitwise(g: Graph, *inputs: str) -> str:
 
 
 def _wide(g: Graph, *names: str) -> list[str]:
-    """Integers in 64 bits: fewer kernels know narrow ones, and floats hold 53."""
+    """Cast integers to 64 bits, since fewer kernels support narrow ones and floats are exact only to 53 bits."""
     return names if g.event.outputs[0].array.dtype == numpy.int64 else [g.cast(name, dtypes.int64) for name in names]  # type: ignore[return-value]
 
 
@@ -146,7 +146,7 @@ def _narrow(g: Graph, name: str) -> str:
 
 @translates("floor_divide")
 def _floor_divide(g: Graph, x: str, y: str) -> str:
-    """ONNX divides integers towards zero: one less where there is a remainder of the other sign than the divisor's."""
+    """Floor division. ONNX truncates integer quotients: subtract 1 if the remainder is non-zero and its sign differs from the divisor's."""
     if g.event.outputs[0].array.dtype.kind == "f":
         return g("Floor", g("Div", x, y))
     x, y = _wide(g, x, y)
@@ -165,7 +165,7 @@ def _trunc_divide(g: Graph, x: str, y: str) -> str:
 
 @translates("remainder")
 def _remainder(g: Graph, x: str, y: str) -> str:
-    """With the divisor's sign."""
+    """Remainder with the divisor's sign."""
     if g.event.outputs[0].array.dtype.kind != "f":
         return g("Mod", x, y)
     return g("Sub", x, g("Mul", y, g("Floor", g("Div", x, y))))
@@ -173,7 +173,7 @@ def _remainder(g: Graph, x: str, y: str) -> str:
 
 @translates("fmod")
 def _fmod(g: Graph, x: str, y: str) -> str:
-    """With the dividend's sign. onnxruntime's own, of integers, goes through float64."""
+    """Remainder with the dividend's sign. onnxruntime's own op for integers goes through float64."""
     if g.event.outputs[0].array.dtype.kind == "f":
         return g("Mod", x, y, fmod=1)
     x, y = _wide(g, x, y)
@@ -189,14 +189,14 @@ def _trunc(g: Graph, x: str) -> str:
 
 
 def axes_of(dim: Any) -> list[int] | None:
-    """The dimensions of a reduction; None: all of them."""
+    """Return the dimensions of a reduction, or None for all."""
     if dim is None or dim == ():
         return None
     return [int(d) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))]
 
 
 def reduce(g: Graph, op: str, x: str, dim: Any, keepdim: bool) -> str:
-    """A `Reduce...` node, whose dimensions are an input since opset 18."""
+    """Add a `Reduce...` node; its dimensions are an input since opset 18."""
     axes = axes_of(dim)
     if g.opset < 18 and op != "ReduceSum":
         return g(op, x, axes=axes, keepdims=int(keepdim))

@@ -1,4 +1,4 @@
-"""`engine.cpu`: the CPU, asked in the way in which a GPU is asked."""
+"""`engine.cpu`: the CPU with the interface of `engine.cuda`."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ _LATER = frozenset({"amp"})
 
 
 class Stream:
-    """Work is done in the order in which it is given; there is one stream."""
+    """The CPU's single stream, which runs work synchronously."""
 
     def __init__(self, priority: int = -1) -> None:
         self.priority = priority
 
     def wait_stream(self, stream: Any) -> None:
-        """Nothing is waited for: the work before is done."""
+        """Do nothing: all earlier work is complete."""
 
 
 _stream = Stream()
 
 
 def is_available() -> bool:
-    """True."""
+    """Return True."""
     return True
 
 
 def is_initialized() -> bool:
-    """True."""
+    """Return True."""
     return True
 
 
 def device_count() -> int:
-    """1."""
+    """Return 1."""
     return 1
 
 
 def current_device() -> str:
-    """ "cpu"."""
+    """Return "cpu"."""
     return "cpu"
 
 
 def set_device(device: Any) -> None:
-    """There is one device: nothing changes."""
+    """Do nothing: there is only one CPU device."""
 
 
 def synchronize(device: Any = None) -> None:
-    """All work is done when a call returns: there is nothing to wait for."""
+    """Do nothing: all work is complete when a call returns."""
 
 
 def current_stream(device: Any = None) -> Stream:
-    """The one stream."""
+    """Return the CPU's only stream."""
     return _stream
 
 
 @contextmanager
 def stream(stream: Stream | None) -> Iterator[None]:
-    """Work goes into the one stream."""
+    """Do nothing: there is only one stream."""
     yield

@@ -1,4 +1,4 @@
-"""`engine.cpu.amp`, the older address of `engine.amp`, which PyTorch warns about: `autocast` and `GradScaler` for the CPU."""
+"""`engine.cpu.amp`: the older, deprecated name of `engine.amp`, with `autocast` and `GradScaler` for the CPU."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""PyTorch's address of what a trace knows of itself; no trace is ever running here."""
+"""`torch.fx.experimental`: tracing state; nothing is ever traced here."""

@@ -1,5 +1,5 @@
-"""Whether a program is being traced: never."""
+"""The mode of symbolic tracing, which is never active."""
 
 
 def get_proxy_mode() -> None:
-    """The mode that is tracing: there is none."""
+    """Return None: no tracing mode is ever active."""
