@@ -50,12 +50,12 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Tensor:
 
 
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Indices that sort along an axis, NaN last; `stable` keeps the order of equal elements."""
+    """Indices that sort along an axis, NaN as the largest; `stable` keeps the order of equal elements."""
     return engine.argsort(x, dim=axis, descending=descending, stable=stable)
 
 
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
-    """Sort the elements along an axis, NaN last."""
+    """Sort the elements along an axis, NaN as the largest."""
     return engine.sort(x, dim=axis, descending=descending, stable=stable).values
 
 

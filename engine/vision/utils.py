@@ -1,4 +1,4 @@
-"""`torchvision.utils`: images side by side in one, as files, with boxes, masks and points drawn on them."""
+"""`torchvision.utils`: image grids, saving, and drawing boxes, masks and keypoints."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def make_grid(
     scale_each: bool = False,
     pad_value: float = 0.0,
 ) -> Tensor:
-    """Images (N, C, H, W), or a list of images of one size, as one image (C, rows, columns) with `nrow` of them side by side.
+    """Arrange images (N, C, H, W), or a list of equally sized images, in a grid (C, rows, columns) with `nrow` per row.
 
-    `normalize` brings them to 0 to 1, from `value_range` or from the smallest and largest value, with `scale_each` of each image.
+    `normalize` scales values to [0, 1] from `value_range` or from their minimum and maximum, per image with `scale_each`.
     """
     if not isinstance(tensor, Tensor) and not (isinstance(tensor, list) and all(isinstance(one, Tensor) for one in tensor)):
         raise TypeError(f"tensor or list of tensors expected, got {type(tensor)}")
@@ -63,7 +63,7 @@ def _normalized(images: Tensor, value_range: Any, scale_each: bool) -> Tensor:
 
 
 def save_image(tensor: Any, fp: Any, format: str | None = None, **kwargs: Any) -> None:
-    """Images between 0 and 1 as one file; a batch as a grid, with `make_grid`'s arguments. `fp`: a path or an open file."""
+    """Save images in [0, 1] to a path or open file; a batch is arranged by `make_grid`, with its arguments."""
     from PIL import Image
 
     grid = make_grid(tensor, **kwargs).detach()
@@ -72,12 +72,12 @@ def save_image(tensor: Any, fp: Any, format: str | None = None, **kwargs: Any) -
 
 
 def _palette(count: int) -> list[Any]:
-    """Colours that differ much from one to the next."""
+    """Return a palette of distinct colors."""
     return [tuple(i * part % 255 for part in (2**25 - 1, 2**15 - 1, 2**21 - 1)) for i in range(count)]
 
 
 def _colours(colors: Any, count: int) -> list[tuple[int, ...]]:
-    """One (red, green, blue) for each object, from a name or a triple for all, or from a list of them."""
+    """Return one RGB tuple per object, from one color (name or tuple) for all or a list of colors."""
     from PIL import ImageColor
 
     if colors is None:
@@ -105,7 +105,7 @@ def _check_image(image: Any) -> None:
 
 
 def _drawn_on(image: Tensor, draw: Any) -> Tensor:
-    """The image, as RGB, after `draw` on Pillow's canvas; in its own dtype."""
+    """Return the image as RGB, in its own dtype, after `draw` on Pillow's canvas."""
     from PIL import ImageDraw
 
     own = image if image.shape[0] == 3 else image.expand(3, -1, -1)
@@ -126,7 +126,7 @@ def draw_bounding_boxes(
     font_size: int | None = None,
     label_colors: Any = None,
 ) -> Tensor:
-    """The image (1 or 3, H, W) as RGB with boxes (N, 4), (x1, y1, x2, y2) in pixels, and labels drawn on it."""
+    """Draw boxes (N, 4), as (x1, y1, x2, y2) in pixels, and labels on an image (1 or 3, H, W); returns RGB."""
     from PIL import ImageDraw, ImageFont
 
     _check_image(image)
@@ -157,7 +157,7 @@ def draw_bounding_boxes(
 
 
 def draw_segmentation_masks(image: Tensor, masks: Tensor, alpha: float = 0.8, colors: Any = None) -> Tensor:
-    """The image (3, H, W) with each bool mask (H, W) or (N, H, W) in a colour, of which `alpha` is opaque."""
+    """Overlay boolean masks (H, W) or (N, H, W) on an image (3, H, W), in colors with opacity `alpha`."""
     _check_image(image)
     if image.shape[0] != 3:
         raise ValueError("Pass an RGB image. Other Image formats are not supported")
@@ -184,7 +184,7 @@ def draw_keypoints(
     width: int = 3,
     visibility: Tensor | None = None,
 ) -> Tensor:
-    """The RGB image (3, H, W) with points (N, K, 2), (x, y) in pixels, and lines between those that `connectivity` pairs."""
+    """Draw points (N, K, 2), as (x, y) in pixels, on an RGB image (3, H, W), with lines between the pairs in `connectivity`."""
     _check_image(image)
     if image.shape[0] != 3:
         raise ValueError("Pass an RGB image. Other Image formats are not supported")

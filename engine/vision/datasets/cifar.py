@@ -14,10 +14,10 @@ from .vision import VisionDataset, absent
 
 
 class CIFAR10(VisionDataset):
-    """Small photographs of ten classes, 50,000 to train with and 10,000 to test; 32 x 32 pixels, RGB.
+    """CIFAR-10: 50,000 training and 10,000 test images of ten classes, 32 x 32 pixels, RGB.
 
-    Read from root/cifar-10-batches-py: data_batch_1 to data_batch_5, test_batch and batches.meta. `data` is an array (N, 32, 32, 3) of
-    bytes, `targets` a list of numbers. `download` changes nothing: the files must be there.
+    Reads data_batch_1 to data_batch_5, test_batch and batches.meta in root/cifar-10-batches-py. `data` is a uint8 array (N, 32, 32, 3),
+    `targets` a list of ints. `download` is ignored; raises RuntimeError if files are missing.
     """
 
     base_folder = "cifar-10-batches-py"
@@ -38,7 +38,7 @@ class CIFAR10(VisionDataset):
     ):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train
-        self.download()  # without the argument too: the files must be there
+        self.download()  # checks that the files exist, whatever the argument
         images: list[numpy.ndarray] = []
         self.targets: list[int] = []
         for name in self._train if train else self._test:
@@ -70,7 +70,7 @@ class CIFAR10(VisionDataset):
         return data, [int(label) for label in labels]
 
     def download(self) -> None:
-        """Nothing, when the files are there; else RuntimeError that says which are expected where. Nothing is downloaded."""
+        """Raise RuntimeError, naming the expected files, if any is missing. Nothing is downloaded."""
         wanted = (*(self._train if self.train else self._test), self._meta)
         if not all(os.path.isfile(self._path(name)) for name in wanted):
             raise absent(type(self).__name__, os.path.join(self.root, self.base_folder), wanted, self._where)
@@ -88,7 +88,7 @@ class CIFAR10(VisionDataset):
 
 
 class CIFAR100(CIFAR10):
-    """Small photographs of a hundred classes, in root/cifar-100-python: train, test and meta."""
+    """CIFAR-100: like CIFAR-10, with a hundred classes, from train, test and meta in root/cifar-100-python."""
 
     base_folder = "cifar-100-python"
     _train, _test = ("train",), ("test",)

@@ -1,4 +1,4 @@
-"""Random images with random classes, the same at every look."""
+"""`FakeData`: reproducible random images with random classes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .vision import VisionDataset
 
 
 class FakeData(VisionDataset):
-    """`size` images of normal noise, as Pillow images, of `num_classes` classes. Image i is drawn with the seed `random_offset` + i."""
+    """`size` Pillow images of normal noise with `num_classes` classes. Image i is drawn with the seed `random_offset` + i."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Folders of files, one folder for each class."""
+"""Datasets from folders with one subfolder per class."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ IMG_EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tif
 
 
 def has_file_allowed_extension(filename: str, extensions: str | tuple[str, ...]) -> bool:
-    """Whether the name ends in one of the extensions, capital letters or not."""
+    """Return whether the name ends in one of the extensions, ignoring case."""
     return filename.lower().endswith(extensions if isinstance(extensions, str) else tuple(extensions))
 
 
 def is_image_file(filename: str) -> bool:
-    """Whether the name ends as an image's."""
+    """Return whether the name has the extension of an image."""
     return has_file_allowed_extension(filename, IMG_EXTENSIONS)
 
 
 def find_classes(directory: str | Path) -> tuple[list[str], dict[str, int]]:
-    """The names of the folders inside, sorted, and their numbers."""
+    """Return the sorted names of the subfolders, and a dict from name to index."""
     classes = sorted(entry.name for entry in os.scandir(directory) if entry.is_dir())
     if not classes:
         raise FileNotFoundError(f"Couldn't find any class folder in {directory}.")
@@ -37,9 +37,9 @@ def make_dataset(
     is_valid_file: Callable[[str], bool] | None = None,
     allow_empty: bool = False,
 ) -> list[tuple[str, int]]:
-    """(path, number of the class) of every file below the classes' folders, by class and then by name.
+    """Return (path, class index) of every file in the classes' folders, sorted by class and then by name.
 
-    Either `extensions` or `is_valid_file` says which files count. FileNotFoundError for a class without any, unless `allow_empty`.
+    Files are selected by either `extensions` or `is_valid_file`. Raises FileNotFoundError for an empty class, unless `allow_empty`.
     """
     directory = os.path.expanduser(directory)
     if class_to_idx is None:
@@ -65,7 +65,7 @@ def make_dataset(
 
 
 def pil_loader(path: str) -> Any:
-    """The image as RGB, by Pillow, whose error for a damaged file has a note that names it."""
+    """Load an image as RGB with Pillow; errors for a damaged file get a note with its path."""
     from PIL import Image
 
     with open(path, "rb") as file:
@@ -80,7 +80,7 @@ default_loader = pil_loader
 
 
 class DatasetFolder(VisionDataset):
-    """Files of any kind that `loader` reads. `samples`: (path, number of the class); `targets`, `classes`, `class_to_idx`."""
+    """Files of any kind, read by `loader`. `samples` lists (path, class index); see also `targets`, `classes` and `class_to_idx`."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class DatasetFolder(VisionDataset):
         return make_dataset(directory, class_to_idx, extensions, is_valid_file, allow_empty)
 
     def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:
-        """See `find_classes`; a subclass may have other classes."""
+        """See `find_classes`; subclasses may override it."""
         return find_classes(directory)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -124,7 +124,7 @@ class DatasetFolder(VisionDataset):
 
 
 class ImageFolder(DatasetFolder):
-    """Images, as RGB: root/dog/x.png, root/dog/y/z.png, root/cat/123.png. `imgs` is another name of `samples`."""
+    """RGB images in folders by class: root/dog/x.png, root/dog/y/z.png, root/cat/123.png. `imgs` is an alias for `samples`."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Food-101: photographs of dishes, by the lists that come with them."""
+"""Food-101, with its official splits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .vision import VisionDataset, absent, checked_choice
 
 
 class Food101(VisionDataset):
-    """Photographs of 101 dishes, 750 of each to train with and 250 to test, in the sizes they have.
+    """Photographs of 101 dishes of various sizes, 750 per class for training and 250 for testing.
 
-    Read from root/food-101: images/CLASS/NUMBER.jpg, listed in meta/train.json and meta/test.json.
+    Reads images/CLASS/NUMBER.jpg in root/food-101, listed in meta/train.json and meta/test.json.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Food101(VisionDataset):
         return found
 
     def download(self) -> None:
-        """Nothing, when the files are there; else RuntimeError that says which are expected where. Nothing is downloaded."""
+        """Raise RuntimeError, naming the expected files, if any is missing. Nothing is downloaded."""
         listed = os.path.join("meta", f"{self._split}.json")
         if not (self._base / listed).is_file() or not (self._base / "images").is_dir():
             raise absent("Food101", self._base, [listed, "images"], "Food-101 (food-101.tar.gz) is published by ETH Zurich.")

@@ -1,4 +1,4 @@
-"""MNIST and its relatives, from idx files as they are or with gzip."""
+"""MNIST, Fashion-MNIST, KMNIST and EMNIST, from plain or gzipped idx files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from engine import Tensor
 
 from .vision import VisionDataset, absent, checked_choice
 
-_IDX = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # the third byte of an idx file: its type
+_IDX = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # the type, from the third byte of an idx file
 
 
 def read_idx(path: str | Path) -> numpy.ndarray:
-    """The array in an idx file, plain or with gzip. RuntimeError for a damaged one, that says what was expected and what came."""
+    """Read an array from an idx file, plain or gzipped. Raises RuntimeError if it is damaged."""
     data = Path(path).read_bytes()
     if data[:2] == b"\x1f\x8b":
         try:
@@ -45,10 +45,10 @@ def read_idx(path: str | Path) -> numpy.ndarray:
 
 
 class MNIST(VisionDataset):
-    """Handwritten digits, 60,000 to train with and 10,000 to test; 28 x 28 grey pixels.
+    """MNIST: 60,000 training and 10,000 test images of handwritten digits, 28 x 28 gray pixels.
 
-    Read from root/MNIST/raw: train-images-idx3-ubyte, train-labels-idx1-ubyte and the same with t10k, also with .gz. `data` is a uint8
-    tensor (N, 28, 28), `targets` an int64 one. `download` changes nothing: the files must be there.
+    Reads train-images-idx3-ubyte, train-labels-idx1-ubyte and their t10k counterparts, optionally with .gz, in root/MNIST/raw. `data` is
+    a uint8 tensor (N, 28, 28), `targets` an int64 tensor. `download` is ignored; raises RuntimeError if files are missing.
     """
 
     classes = [f"{i} - {name}" for i, name in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])]
@@ -71,7 +71,7 @@ class MNIST(VisionDataset):
         return f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"
 
     def _found(self, name: str) -> str | None:
-        """The path of a file, which may have the ending .gz."""
+        """Return the path of a file, with or without .gz, or None."""
         paths = (os.path.join(self.raw_folder, name + ending) for ending in ("", ".gz"))
         return next((path for path in paths if os.path.isfile(path)), None)
 
@@ -79,7 +79,7 @@ class MNIST(VisionDataset):
         return all(self._found(name) for name in self._names())
 
     def download(self) -> None:
-        """Nothing, when the files are there; else RuntimeError that says which are expected where. Nothing is downloaded."""
+        """Raise RuntimeError, naming the expected files, if any is missing. Nothing is downloaded."""
         if not self._check_exists():
             raise absent(type(self).__name__, self.raw_folder, [f"{name} (or {name}.gz)" for name in self._names()], self._where)
 
@@ -102,17 +102,17 @@ class MNIST(VisionDataset):
 
     @property
     def raw_folder(self) -> str:
-        """Where the files are."""
+        """The folder of the files."""
         return os.path.join(self.root, type(self).__name__, "raw")
 
     @property
     def processed_folder(self) -> str:
-        """Where torchvision kept tensors once; not used."""
+        """The folder of torchvision's former tensor files; unused."""
         return os.path.join(self.root, type(self).__name__, "processed")
 
     @property
     def class_to_idx(self) -> dict[str, int]:
-        """The classes' numbers."""
+        """A dict from class name to index."""
         return {name: i for i, name in enumerate(self.classes)}
 
     def _old(self, name: str, now: str) -> Any:
@@ -121,22 +121,22 @@ class MNIST(VisionDataset):
 
     @property
     def train_data(self) -> Tensor:
-        """The old name of `data`."""
+        """Old name of `data`."""
         return self._old("train_data", "data")
 
     @property
     def test_data(self) -> Tensor:
-        """The old name of `data`."""
+        """Old name of `data`."""
         return self._old("test_data", "data")
 
     @property
     def train_labels(self) -> Tensor:
-        """The old name of `targets`."""
+        """Old name of `targets`."""
         return self._old("train_labels", "targets")
 
     @property
     def test_labels(self) -> Tensor:
-        """The old name of `targets`."""
+        """Old name of `targets`."""
         return self._old("test_labels", "targets")
 
     def extra_repr(self) -> str:
@@ -144,23 +144,23 @@ class MNIST(VisionDataset):
 
 
 class FashionMNIST(MNIST):
-    """Pictures of clothes in MNIST's form, in root/FashionMNIST/raw."""
+    """Fashion-MNIST: images of clothing in MNIST's format, in root/FashionMNIST/raw."""
 
     classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
     _where = "Fashion-MNIST is in Debian's package `dataset-fashion-mnist` (/usr/share/datasets/fashion-mnist/*.gz)."
 
 
 class KMNIST(MNIST):
-    """Cursive Japanese characters in MNIST's form, in root/KMNIST/raw."""
+    """KMNIST: cursive Japanese characters in MNIST's format, in root/KMNIST/raw."""
 
     classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]
     _where = "Kuzushiji-MNIST is published by the Center for Open Data in the Humanities (ROIS-DS)."
 
 
 class EMNIST(MNIST):
-    """Handwritten letters and digits in MNIST's form, in root/EMNIST/raw: emnist-SPLIT-train-images-idx3-ubyte and so on.
+    """EMNIST: handwritten letters and digits in MNIST's format, as root/EMNIST/raw/emnist-SPLIT-train-images-idx3-ubyte and so on.
 
-    `split`: "byclass", "bymerge" (letters alike when small and capital are one class), "balanced", "letters", "digits", "mnist".
+    `split` is "byclass", "bymerge" (merges similar upper- and lowercase letters), "balanced", "letters", "digits" or "mnist".
     """
 
     splits = ("byclass", "bymerge", "balanced", "letters", "digits", "mnist")

@@ -1,4 +1,4 @@
-"""Pickles of dicts, lists, text, numbers and NumPy arrays, read by the engine's pickle machine: nothing in a file is executed."""
+"""Read pickles of dicts, lists, strings, numbers and NumPy arrays with the engine's restricted unpickler."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NAMES |= {(f"{core}.numeric", "_frombuffer"): "_frombuffer" for core in _CORES}
 
 
 class _Name:
-    """What stands for a name of NumPy's while a pickle is read."""
+    """A placeholder for a NumPy function or class while a pickle is read."""
 
     def __init__(self, name: str):
         self.name = name
 
 
 class _Arrays:
-    """The policy: arrays and scalars of numbers and text, as NumPy pickles them."""
+    """The policy: allows arrays and scalars of numbers and strings, as NumPy pickles them."""
 
     def resolve(self, module: str, name: str) -> Any:
         if (module, name) not in _NAMES:
@@ -51,7 +51,7 @@ class _Arrays:
 
     def build(self, obj: Any, state: Any) -> None:
         if isinstance(obj, numpy.dtype) and state[1] in ("|", "<", "="):
-            return  # byte order only; NumPy's types are what they are
+            return  # byte order only; NumPy's own types are immutable
         if not isinstance(obj, numpy.ndarray):
             raise CheckpointError(f"the pickle gives a state to a {type(obj).__name__}, which is not allowed")
         _, shape, dtype, fortran, data = state
@@ -71,11 +71,11 @@ def _plain(dtype: Any) -> numpy.dtype:
 
 
 def _bytes(data: Any) -> bytes:
-    return data.encode("latin1") if isinstance(data, str) else bytes(data)  # Python 2 wrote bytes as text
+    return data.encode("latin1") if isinstance(data, str) else bytes(data)  # Python 2 pickled bytes as str
 
 
 def load(path: str | Path) -> Any:
-    """The object in the file; RuntimeError for one that is damaged or holds anything else."""
+    """Read an object from a file. Raises RuntimeError if it is damaged or contains anything else."""
     try:
         return Machine(Path(path).read_bytes(), _Arrays(), "latin1").run()
     except CheckpointError as error:

@@ -1,4 +1,4 @@
-"""STL-10: few images with labels and many without, from its binary files."""
+"""STL-10, from its binary files."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _IMAGE = (3, 96, 96)
 
 
 class STL10(VisionDataset):
-    """Photographs of ten classes, 96 x 96 pixels, RGB: 5,000 to train with, 8,000 to test, 100,000 without labels.
+    """STL-10: images of ten classes, 96 x 96 pixels, RGB; 5,000 for training, 8,000 for testing and 100,000 without labels.
 
-    Read from root/stl10_binary: train_X.bin, train_y.bin, test_X.bin, test_y.bin, unlabeled_X.bin, and class_names.txt and
-    fold_indices.txt where they are asked for. `split`: "train", "test", "unlabeled" or "train+unlabeled"; `folds` (0 to 9): one of the
-    ten parts of 1,000 images of "train". `data` is an array (N, 3, 96, 96) of bytes, `labels` an array of numbers, -1 without label.
+    Reads train_X.bin, train_y.bin, test_X.bin, test_y.bin, unlabeled_X.bin and class_names.txt in root/stl10_binary, and fold_indices.txt
+    for `folds` (0 to 9), which selects 1,000 images of "train". `split` is "train", "test", "unlabeled" or "train+unlabeled". `data` is a
+    uint8 array (N, 3, 96, 96), `labels` an int array with -1 for unlabeled images.
     """
 
     base_folder = "stl10_binary"
@@ -50,11 +50,11 @@ class STL10(VisionDataset):
         return os.path.join(self.root, self.base_folder, name)
 
     def _part(self, name: str) -> tuple[numpy.ndarray, numpy.ndarray]:
-        """The images of one part, and their labels from 0 on."""
+        """Return the images of one part, and their labels starting at 0."""
         images = numpy.fromfile(self._path(f"{name}_X.bin"), numpy.uint8)
         if images.size % numpy.prod(_IMAGE):
             raise RuntimeError(f"{self._path(f'{name}_X.bin')} is damaged: {images.size} bytes are no whole number of images {_IMAGE}")
-        images = images.reshape(-1, *_IMAGE).transpose(0, 1, 3, 2)  # its pixels go down the columns
+        images = images.reshape(-1, *_IMAGE).transpose(0, 1, 3, 2)  # stored in column-major order
         if name == "unlabeled":
             return images, numpy.full(len(images), -1)
         labels = numpy.fromfile(self._path(f"{name}_y.bin"), numpy.uint8).astype(numpy.int64) - 1
@@ -77,7 +77,7 @@ class STL10(VisionDataset):
         return found
 
     def download(self) -> None:
-        """Nothing, when the files are there; else RuntimeError that says which are expected where. Nothing is downloaded."""
+        """Raise RuntimeError, naming the expected files, if any is missing. Nothing is downloaded."""
         wanted = [f"{name}_X.bin" for name in self.split.split("+")] + ["class_names.txt"]
         wanted += [] if self.split == "unlabeled" else [f"{self.split.partition('+')[0]}_y.bin"]
         wanted += [] if self.folds is None else ["fold_indices.txt"]

@@ -1,4 +1,4 @@
-"""Street View House Numbers, cropped digits, from MATLAB's files."""
+"""Street View House Numbers (SVHN): cropped digits, from MATLAB files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .vision import VisionDataset, absent, checked_choice
 
 
 class SVHN(VisionDataset):
-    """Digits of house numbers, 32 x 32 pixels, RGB, from root/SPLIT_32x32.mat; `split` is "train", "test" or "extra".
+    """SVHN: digits of house numbers, 32 x 32 pixels, RGB, from root/SPLIT_32x32.mat; `split` is "train", "test" or "extra".
 
-    `data` is an array (N, 3, 32, 32) of bytes, `labels` an array of numbers; digit 0, which the files call 10, is 0.
+    `data` is a uint8 array (N, 3, 32, 32), `labels` an int array; the digit 0, stored as 10 in the files, is 0.
     """
 
     def __init__(
@@ -33,7 +33,7 @@ class SVHN(VisionDataset):
         self.data, self.labels = self._load()
 
     def download(self) -> None:
-        """Nothing, when the file is there; else RuntimeError that says which is expected where. Nothing is downloaded."""
+        """Raise RuntimeError, naming the expected file, if it is missing. Nothing is downloaded."""
         if not os.path.isfile(os.path.join(self.root, self.filename)):
             raise absent("SVHN", self.root, [self.filename], "SVHN (format 2, cropped digits) is published by Stanford University.")
 
@@ -43,7 +43,7 @@ class SVHN(VisionDataset):
         path = os.path.join(self.root, self.filename)
         try:
             found = loadmat(path, variable_names=["X", "y"])
-        except Exception as error:  # SciPy names no errors of its own: zlib's, struct's, ValueError, IndexError and others come
+        except Exception as error:  # SciPy raises errors of zlib, struct and others
             raise RuntimeError(f"{path} is damaged: {type(error).__name__}: {error}") from error
         images: Any = found.get("X")
         labels: Any = found.get("y")

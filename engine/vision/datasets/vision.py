@@ -1,4 +1,4 @@
-"""What datasets of images have in common: a root folder, transforms of image and target, and their text."""
+"""`VisionDataset`: the base class of image datasets, with a root folder and transforms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.data.dataset import Dataset
 
 
 class VisionDataset(Dataset):
-    """`transform` for images, `target_transform` for targets, or `transforms` for both together, not all of them."""
+    """Base class with `transform` for images and `target_transform` for targets, or `transforms` for both together."""
 
     _repr_indent = 4
 
@@ -31,7 +31,7 @@ class VisionDataset(Dataset):
         self.transforms = transforms
 
     def _transformed(self, image: Any, target: Any) -> tuple[Any, Any]:
-        """Image and target after the transforms: those of the attributes, which a program may set later."""
+        """Apply the current transform attributes, which a program may change, to image and target."""
         if self.transform is None and self.target_transform is None and self.transforms is not None:
             return self.transforms(image, target)
         if self.transform is not None:
@@ -47,7 +47,7 @@ class VisionDataset(Dataset):
         raise NotImplementedError
 
     def extra_repr(self) -> str:
-        """More lines of the text."""
+        """Return extra lines for `repr`."""
         return ""
 
     def __repr__(self) -> str:
@@ -59,7 +59,7 @@ class VisionDataset(Dataset):
 
 
 class StandardTransform:
-    """One transform for the image and one for the target."""
+    """Combine one transform for the image and one for the target."""
 
     def __init__(self, transform: Callable | None = None, target_transform: Callable | None = None):
         self.transform, self.target_transform = transform, target_transform
@@ -81,14 +81,14 @@ class StandardTransform:
 
 
 def checked_choice(value: Any, name: str, choices: Sequence[str]) -> str:
-    """The value, if it is one of the choices; ValueError otherwise."""
+    """Return the value if it is one of the choices. Raises ValueError otherwise."""
     if value not in choices:
         raise ValueError(f"Unknown value {value!r} for argument {name}. Valid values are {list(choices)}.")
     return value
 
 
 def absent(dataset: str, folder: str | Path, missing: Sequence[str], where: str) -> RuntimeError:
-    """The error for files that are not there: which, where they belong, and where such data can be had."""
+    """Return the error for missing files: which files, their folder, and where the data is available."""
     return RuntimeError(
         f"Dataset not found. {dataset} reads {', '.join(missing)} in {os.path.abspath(folder)}, and nothing is downloaded here. {where}"
     )

@@ -1,4 +1,4 @@
-"""`torchvision.io`: image files and tensors (C, H, W) of bytes, by Pillow."""
+"""`torchvision.io`: read and write image files as uint8 tensors (C, H, W), with Pillow."""
 
 from .image import (
     ImageReadMode,

@@ -1,4 +1,4 @@
-"""Image files read and written with Pillow: tensors (C, H, W) of bytes."""
+"""Read and write image files as uint8 tensors (C, H, W), with Pillow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..transforms.functional import pil_to_tensor, to_pil_image
 
 
 class ImageReadMode(Enum):
-    """What an image is converted to when it is read."""
+    """The color mode to which an image is converted when read."""
 
     UNCHANGED = 0
     GRAY = 1
@@ -30,12 +30,12 @@ _MODES = {"GRAY": "L", "GRAY_ALPHA": "LA", "RGB": "RGB", "RGB_ALPHA": "RGBA"}
 
 
 def read_file(path: str | Path) -> Tensor:
-    """The bytes of a file: a uint8 tensor of one dimension."""
+    """Read a file as a 1-D uint8 tensor."""
     return engine.from_numpy(numpy.frombuffer(Path(path).read_bytes(), numpy.uint8).copy())
 
 
 def write_file(filename: str | Path, data: Tensor) -> None:
-    """A uint8 tensor of one dimension as the bytes of a file."""
+    """Write a 1-D uint8 tensor to a file."""
     if data.dtype != engine.uint8 or data.ndim != 1:
         raise RuntimeError(f"Input tensor must be a uint8 tensor of one dimension, got {data.dtype} of shape {tuple(data.shape)}")
     Path(filename).write_bytes(data.cpu().numpy().tobytes())
@@ -71,14 +71,14 @@ def _input(input: Any) -> bytes:
 
 
 def decode_image(input: Any, mode: Any = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False) -> Tensor:
-    """The image (C, H, W) in the bytes of a file, or in the file of that path."""
+    """Decode an image (C, H, W) from the bytes of a file, or from a path."""
     if isinstance(input, (str, Path)):
         return _decoded(Path(input).read_bytes(), mode, apply_exif_orientation, str(input))
     return _decoded(_input(input), mode, apply_exif_orientation, "The image")
 
 
 def read_image(path: str | Path, mode: Any = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False) -> Tensor:
-    """The image (C, H, W) in a file, converted to `mode`. RuntimeError for a file that is none."""
+    """Read an image (C, H, W) from a file and convert it to `mode`. Raises RuntimeError if it is not an image."""
     path = Path(path)
     if not path.is_file():
         raise RuntimeError(f"[Errno 2] No such file or directory: '{path}'")
@@ -86,19 +86,19 @@ def read_image(path: str | Path, mode: Any = ImageReadMode.UNCHANGED, apply_exif
 
 
 def decode_png(input: Tensor, mode: Any = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False) -> Tensor:
-    """The image (C, H, W) in the bytes of a PNG file."""
+    """Decode an image (C, H, W) from the bytes of a PNG file."""
     return _decoded(_input(input), mode, apply_exif_orientation, "The PNG image", ("PNG",))
 
 
 def decode_jpeg(input: Any, mode: Any = ImageReadMode.UNCHANGED, device: Any = "cpu", apply_exif_orientation: bool = False) -> Any:
-    """The image (C, H, W) in the bytes of a JPEG file; a list of images from a list."""
+    """Decode an image (C, H, W) from the bytes of a JPEG file, or a list of images from a list."""
     if isinstance(input, (list, tuple)):
         return [decode_jpeg(one, mode, device, apply_exif_orientation) for one in input]
     return _decoded(_input(input), mode, apply_exif_orientation, "The JPEG image", ("JPEG",)).to(device)
 
 
 def decode_gif(input: Tensor) -> Tensor:
-    """The first image (3, H, W) in the bytes of a GIF file, or all of them (N, 3, H, W)."""
+    """Decode a GIF file, as one image (3, H, W) or several frames (N, 3, H, W)."""
     from PIL import Image, ImageSequence, UnidentifiedImageError
 
     try:
@@ -120,14 +120,14 @@ def _encoded(input: Tensor, form: str, **settings: Any) -> bytes:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """The bytes of a PNG file of an image (1 or 3, H, W) of bytes; `compression_level` from 0 to 9."""
+    """Encode a uint8 image (1 or 3, H, W) as PNG; `compression_level` is 0 to 9."""
     if not 0 <= compression_level <= 9:
         raise RuntimeError(f"Compression level should be between 0 and 9, got {compression_level}")
     return engine.from_numpy(numpy.frombuffer(_encoded(input, "PNG", compress_level=compression_level), numpy.uint8).copy())
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """The bytes of a JPEG file of an image (1 or 3, H, W) of bytes, or a list of them; `quality` from 1 to 100."""
+    """Encode a uint8 image (1 or 3, H, W), or a list of them, as JPEG; `quality` is 1 to 100."""
     if not 1 <= quality <= 100:
         raise ValueError(f"Image quality should be a positive number between 1 and 100, got {quality}")
     if isinstance(input, (list, tuple)):
@@ -136,10 +136,10 @@ def encode_jpeg(input: Any, quality: int = 75) -> Any:
 
 
 def write_png(input: Tensor, filename: str | Path, compression_level: int = 6) -> None:
-    """An image (1 or 3, H, W) of bytes as a PNG file."""
+    """Write a uint8 image (1 or 3, H, W) as a PNG file."""
     write_file(filename, encode_png(input, compression_level))
 
 
 def write_jpeg(input: Tensor, filename: str | Path, quality: int = 75) -> None:
-    """An image (1 or 3, H, W) of bytes as a JPEG file."""
+    """Write a uint8 image (1 or 3, H, W) as a JPEG file."""
     write_file(filename, encode_jpeg(input, quality))

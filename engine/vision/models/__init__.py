@@ -1,6 +1,6 @@
-"""`torchvision.models`: networks that classify images, with torchvision's structure, names of parameters and first values.
+"""`torchvision.models`: image classification models with torchvision's structure, parameter names and initialization.
 
-`weights=` reads torchvision's files from the cache of `torch.hub`, when they lie there: nothing is downloaded.
+`weights=` reads torchvision's weight files from the `torch.hub` cache. Nothing is downloaded.
 """
 
 from ._api import Weights, WeightsEnum, get_model, get_model_builder, get_model_weights, get_weight, list_models

@@ -1,4 +1,4 @@
-"""Weights by name, and models by name: what a builder such as `resnet18` has around its class."""
+"""The registry of model builders and their pretrained weights."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BUILDERS: dict[str, Callable[..., nn.Module]] = {}
 
 
 class Meta(dict):
-    """What is known about weights. The names of ImageNet's 1000 classes are not part of this package."""
+    """Metadata of weights. The names of ImageNet's 1000 classes are not included."""
 
     def __missing__(self, key: str) -> Any:
         if key == "categories":
@@ -33,7 +33,7 @@ class Meta(dict):
 
 @dataclass(frozen=True)
 class Weights:
-    """A file of weights (torchvision's name of it, looked for in the cache), the transforms that fit, and facts."""
+    """A weight file (torchvision's name, in the cache), the matching transforms, and metadata."""
 
     url: str
     transforms: Callable[..., nn.Module] = field(compare=False)
@@ -41,11 +41,11 @@ class Weights:
 
 
 class WeightsEnum(Enum):
-    """The weights of one model; `DEFAULT` are the best."""
+    """Base class of the enums of a model's weights; `DEFAULT` are the best."""
 
     @classmethod
     def verify(cls, obj: Any) -> Any:
-        """The member, also from its name: "DEFAULT" or "ResNet18_Weights.DEFAULT". TypeError for another model's."""
+        """Return a member, given itself or a name such as "DEFAULT" or "ResNet18_Weights.DEFAULT". Raises TypeError for other models."""
         if isinstance(obj, str):
             name = obj.removeprefix(f"{cls.__name__}.")
             if name not in cls.__members__:
@@ -56,7 +56,7 @@ class WeightsEnum(Enum):
         return obj
 
     def get_state_dict(self, *args: Any, **kwargs: Any) -> Any:
-        """The weights in the file of that name in the cache of `torch.hub`. FileNotFoundError when it is not there."""
+        """Load the weights from the `torch.hub` cache. Raises FileNotFoundError if the file is missing."""
         path = Path(hub.get_dir()) / "checkpoints" / self.url
         if not path.is_file():
             raise FileNotFoundError(f"{self!r}: nothing is downloaded here. Put torchvision's file {self.url} at {path}")
@@ -64,17 +64,17 @@ class WeightsEnum(Enum):
 
     @property
     def url(self) -> str:
-        """The file's name."""
+        """The file name."""
         return self.value.url
 
     @property
     def transforms(self) -> Callable[..., nn.Module]:
-        """Makes the transforms that the weights were learned with."""
+        """A function that returns the transforms used with the weights."""
         return self.value.transforms
 
     @property
     def meta(self) -> dict[str, Any]:
-        """Facts: "num_params", "min_size"."""
+        """Metadata: "num_params" and "min_size"."""
         return self.value.meta
 
     def __repr__(self) -> str:
@@ -82,9 +82,9 @@ class WeightsEnum(Enum):
 
 
 def imagenet(name: str, params: int, min_size: tuple[int, int] = (1, 1), default: str | None = None, **files: Any) -> Any:
-    """The enum of a model's ImageNet weights: `IMAGENET1K_V1=("resnet18-f37072fd.pth", {"resize_size": 256})`.
+    """Create the enum of a model's ImageNet weights: `IMAGENET1K_V1=("resnet18-f37072fd.pth", {"resize_size": 256})`.
 
-    The second part says how the preset differs from 256, 224, bilinear; "num_params" and "min_size" there go into `meta`.
+    The dict overrides the preset (resize 256, crop 224, bilinear); "num_params" and "min_size" in it go to `meta`.
     """
     members = {}
     for key, (file, given) in files.items():
@@ -101,10 +101,10 @@ def builder(
     renamed: Callable = lambda state: state,
     always: Mapping[str, Any] = MappingProxyType({}),
 ):
-    """A model's function: `weights=` is looked up and loaded. ValueError for arguments that are not as they must be: those that the
-    model has `always`, and those that weights fix (`num_classes`, and `fixed`).
+    """Decorate a model function to handle `weights=`, and to fix the arguments `always`, and `num_classes` and `fixed` with weights.
 
-    `renamed` brings a file's names to the model's. `pretrained=True` and `weights=True`, as of old, mean the first weights.
+    Raises ValueError if a call changes a fixed argument. `renamed` converts a file's parameter names. The former `pretrained=True` and
+    `weights=True` select the first weights.
     """
 
     def around(make: Callable[..., nn.Module]) -> Callable[..., Any]:
@@ -135,7 +135,7 @@ def builder(
 
 
 def asked(weights_class: Any, name: str, weights: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """The weights that a builder's arguments name; the old `pretrained`, by name or as the first argument, gives a warning."""
+    """Return the weights selected by a builder's arguments; the former `pretrained`, by name or position, emits a warning."""
     first = next(iter(weights_class))
     if len(args) > 1:
         raise TypeError(f"{name}() takes at most one positional argument, the weights, but {len(args)} were given")
@@ -151,7 +151,7 @@ def asked(weights_class: Any, name: str, weights: Any, args: tuple, kwargs: dict
 
 
 def register_model(name: str | None = None) -> Callable:
-    """A decorator that makes a function known to `get_model` and `list_models` by its name."""
+    """Return a decorator that registers a builder for `get_model` and `list_models`."""
 
     def wrapper(fn: Callable[..., nn.Module]) -> Callable[..., nn.Module]:
         key = name if name is not None else fn.__name__
@@ -164,7 +164,7 @@ def register_model(name: str | None = None) -> Callable:
 
 
 def list_models(module: Any = None, include: Iterable[str] | str | None = None, exclude: Iterable[str] | str | None = None) -> list[str]:
-    """The models' names, sorted; of one module, matching any pattern of `include` and none of `exclude` ("resnet*")."""
+    """Return sorted model names, of one module if given, that match any pattern in `include` and none in `exclude` ("resnet*")."""
     names = [
         key
         for key, fn in _BUILDERS.items()
@@ -177,24 +177,24 @@ def list_models(module: Any = None, include: Iterable[str] | str | None = None, 
 
 
 def get_model_builder(name: str) -> Callable[..., nn.Module]:
-    """The function of that name. ValueError when there is none."""
+    """Return the builder of that name. Raises ValueError if there is none."""
     if name.lower() not in _BUILDERS:
         raise ValueError(f"Unknown model {name.lower()}")
     return _BUILDERS[name.lower()]
 
 
 def get_model(name: str, **config: Any) -> nn.Module:
-    """A new model by its name."""
+    """Create a model by name."""
     return get_model_builder(name)(**config)
 
 
 def get_model_weights(name: Any) -> Any:
-    """The enum of a model's weights, by its name or builder."""
+    """Return the enum of a model's weights, given its name or builder."""
     return (name if callable(name) else get_model_builder(name)).weights_class  # type: ignore[attr-defined]
 
 
 def get_weight(name: str) -> Any:
-    """One model's weights by their full name, "ResNet50_Weights.IMAGENET1K_V1"."""
+    """Return weights by their full name, such as "ResNet50_Weights.IMAGENET1K_V1"."""
     cls, _, member = name.partition(".")
     if not member:
         raise ValueError(f"Invalid weight name provided: '{name}'.")

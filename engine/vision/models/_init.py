@@ -1,4 +1,4 @@
-"""The first values that several models give their layers, and numbers of channels that hardware likes."""
+"""Helpers of the models: initialization, rounding of channels, and extraction of intermediate outputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.nn import init
 def kaiming(
     model: nn.Module, linear: Callable[[nn.Linear], Any] | None = None, mode: str = "fan_out", nonlinearity: str = "leaky_relu"
 ) -> None:
-    """Convolutions normal by fan, norms one and zero, all biases zero; `linear` says what weights of linear layers get."""
+    """Initialize convolutions by Kaiming normal, norms to one and zero, and biases to zero; `linear` initializes linear layers."""
     for m in model.modules():
         if isinstance(m, nn.Conv2d):
             init.kaiming_normal_(m.weight, mode=mode, nonlinearity=nonlinearity)
@@ -28,13 +28,13 @@ def kaiming(
 
 
 def divisible(v: float, divisor: int = 8, min_value: int | None = None) -> int:
-    """The multiple of the divisor that is nearest to v, but not below nine tenths of it."""
+    """Round to the nearest multiple of the divisor, but not below 0.9 v."""
     found = max(min_value or divisor, int(v + divisor / 2) // divisor * divisor)
     return found + divisor if found < 0.9 * v else found
 
 
 class IntermediateLayerGetter(nn.ModuleDict):
-    """The model's children up to the last one named in `return_layers`; gives {new name: output} of those named."""
+    """Run the children up to the last one in `return_layers`, and return {new name: output} of those listed."""
 
     def __init__(self, model: nn.Module, return_layers: dict[str, str]):
         names = [name for name, _ in model.named_children()]

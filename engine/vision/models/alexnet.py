@@ -1,4 +1,4 @@
-"""AlexNet, as of "One weird trick for parallelizing convolutional neural networks" (Krizhevsky 2014)."""
+"""AlexNet, as in "One weird trick for parallelizing convolutional neural networks" (Krizhevsky 2014)."""
 
 from __future__ import annotations
 

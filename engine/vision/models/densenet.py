@@ -1,4 +1,4 @@
-"""Densely connected networks (Huang et al. 2016): each layer sees the outputs of all before it."""
+"""DenseNet (Huang et al. 2016): each layer receives the outputs of all previous layers in its block."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _DenseLayer(nn.Module):
         self.memory_efficient = memory_efficient
 
     def bn_function(self, *inputs: Tensor) -> Tensor:
-        """What goes into the 3 x 3 convolution, before its norm."""
+        """Compute the bottleneck output: concatenation, norm, relu and 1 x 1 convolution."""
         return self.conv1(self.relu1(self.norm1(engine.cat(inputs, 1))))
 
     def forward(self, input: Any) -> Tensor:
@@ -67,7 +67,7 @@ class _Transition(nn.Sequential):
 
 
 class DenseNet(nn.Module):
-    """Dense blocks with transitions that halve channels and size between them. `memory_efficient`: norms are computed again in backward."""
+    """Dense blocks, with transitions that halve channels and size. `memory_efficient` recomputes the bottlenecks in backward."""
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class DenseNet(nn.Module):
 
 
 def _renamed(state: dict[str, Any]) -> dict[str, Any]:
-    """The files are older than the rule that module names have no dots: `denselayer1.norm.1.weight` is `denselayer1.norm1.weight`."""
+    """Update old file names: `denselayer1.norm.1.weight` to `denselayer1.norm1.weight`, since module names cannot contain dots."""
     old = re.compile(r"^(.*denselayer\d+\.(?:norm|relu|conv))\.((?:[12])\.(?:weight|bias|running_mean|running_var))$")
     return {old.sub(r"\1\2", key): value for key, value in state.items()}
 

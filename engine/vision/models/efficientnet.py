@@ -1,4 +1,4 @@
-"""EfficientNet (Tan and Le 2019): depth, width and image size grown together."""
+"""EfficientNet (Tan and Le 2019): depth, width and image size are scaled together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ._init import divisible, kaiming
 
 @dataclass
 class MBConvConfig:
-    """One stage: expansion, kernel, stride of its first block, channels in and out, blocks; widened and deepened by the factors."""
+    """Configuration of a stage: expansion, kernel, first stride, channels in and out, number of blocks, and scaling factors."""
 
     expand_ratio: float
     kernel: int
@@ -40,12 +40,12 @@ class MBConvConfig:
 
     @staticmethod
     def adjust_channels(channels: int, width_mult: float, min_value: int | None = None) -> int:
-        """That many times the channels, as a multiple of 8."""
+        """Scale the channels, rounded to a multiple of 8."""
         return divisible(channels * width_mult, 8, min_value)
 
 
 class MBConv(nn.Module):
-    """One block: channels expanded, a depthwise convolution, squeeze and excitation, back; what came in added where shapes allow."""
+    """A block: expansion, depthwise convolution, squeeze and excitation, and projection, with a residual if shapes match."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class MBConv(nn.Module):
 
 
 class EfficientNet(nn.Module):
-    """Stages of blocks; later blocks are left out more often, up to `stochastic_depth_prob`."""
+    """Stages of blocks, with stochastic depth increasing up to `stochastic_depth_prob`."""
 
     def __init__(
         self,
@@ -156,29 +156,29 @@ EfficientNet_B4_Weights = imagenet(
 
 @builder(EfficientNet_B0_Weights)
 def efficientnet_b0(**kwargs: Any) -> EfficientNet:
-    """EfficientNet-B0: 5.3 million parameters, images of 224."""
+    """EfficientNet-B0: 5.3 million parameters, 224 x 224 images."""
     return _model(1.0, 1.0, **{"dropout": 0.2, **kwargs})
 
 
 @builder(EfficientNet_B1_Weights)
 def efficientnet_b1(**kwargs: Any) -> EfficientNet:
-    """EfficientNet-B1: 7.8 million parameters, images of 240."""
+    """EfficientNet-B1: 7.8 million parameters, 240 x 240 images."""
     return _model(1.0, 1.1, **{"dropout": 0.2, **kwargs})
 
 
 @builder(EfficientNet_B2_Weights)
 def efficientnet_b2(**kwargs: Any) -> EfficientNet:
-    """EfficientNet-B2: 9.1 million parameters, images of 288."""
+    """EfficientNet-B2: 9.1 million parameters, 288 x 288 images."""
     return _model(1.1, 1.2, **{"dropout": 0.3, **kwargs})
 
 
 @builder(EfficientNet_B3_Weights)
 def efficientnet_b3(**kwargs: Any) -> EfficientNet:
-    """EfficientNet-B3: 12.2 million parameters, images of 300."""
+    """EfficientNet-B3: 12.2 million parameters, 300 x 300 images."""
     return _model(1.2, 1.4, **{"dropout": 0.3, **kwargs})
 
 
 @builder(EfficientNet_B4_Weights)
 def efficientnet_b4(**kwargs: Any) -> EfficientNet:
-    """EfficientNet-B4: 19.3 million parameters, images of 380."""
+    """EfficientNet-B4: 19.3 million parameters, 380 x 380 images."""
     return _model(1.4, 1.8, **{"dropout": 0.4, **kwargs})

@@ -1,4 +1,4 @@
-"""GoogLeNet (Szegedy et al. 2014), Inception v1: four branches of different kernels side by side."""
+"""GoogLeNet (Inception v1, Szegedy et al. 2014): parallel branches with different kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", ["logits", "aux_logits2", "aux
 
 
 class BasicConv2d(nn.Module):
-    """Convolution, batch norm, relu."""
+    """Convolution, batch norm and relu."""
 
     def __init__(self, in_channels: int, out_channels: int, **kwargs: Any):
         super().__init__()
@@ -30,7 +30,7 @@ class BasicConv2d(nn.Module):
 
 
 class Inception(nn.Module):
-    """1 x 1; 1 x 1 and 3 x 3; the same with fewer channels (5 x 5 in the paper); pooling and 1 x 1. All next to another."""
+    """Concatenate 1 x 1; 1 x 1 and 3 x 3; the same with fewer channels (5 x 5 in the paper); and pooling with 1 x 1."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Inception(nn.Module):
 
 
 class InceptionAux(nn.Module):
-    """A second classifier in the middle of the network, for training."""
+    """An auxiliary classifier in the middle of the network, for training."""
 
     def __init__(self, in_channels: int, num_classes: int, conv_block: Callable[..., nn.Module] | None = None, dropout: float = 0.7):
         super().__init__()
@@ -72,7 +72,7 @@ class InceptionAux(nn.Module):
 
 
 class GoogLeNet(nn.Module):
-    """Nine inception blocks. In training with `aux_logits` it gives `GoogLeNetOutputs`, else the logits."""
+    """Nine inception blocks. Returns `GoogLeNetOutputs` in training with `aux_logits`, else the logits."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class GoogLeNet(nn.Module):
                 init.zeros_(m.bias)
 
     def _as_trained(self, x: Tensor) -> Tensor:
-        """From ImageNet's mean and deviation to 0.5 and 0.5, with which the weights were learned."""
+        """Convert from ImageNet's normalization to mean 0.5 and deviation 0.5, with which the weights were trained."""
         channels = [x[:, i : i + 1] * (std / 0.5) + (mean - 0.5) / 0.5 for i, (mean, std) in enumerate(_STATISTICS)]
         return engine.cat(channels, 1)
 
@@ -145,7 +145,7 @@ GoogLeNet_Weights = imagenet("GoogLeNet_Weights", 6624904, (15, 15), IMAGENET1K_
 
 @register_model()
 def googlenet(*args: Any, weights: Any = None, progress: bool = True, **kwargs: Any) -> GoogLeNet:
-    """GoogLeNet: 6.6 million parameters, 13.0 million with the second classifiers, for which there are no learned weights."""
+    """GoogLeNet: 6.6 million parameters, 13.0 million with the auxiliary classifiers, which have no pretrained weights."""
     weights = asked(GoogLeNet_Weights, "googlenet", weights, args, kwargs)
     if weights is None:
         return GoogLeNet(**kwargs)

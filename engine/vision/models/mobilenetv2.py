@@ -1,4 +1,4 @@
-"""MobileNetV2 (Sandler et al. 2018): inverted residuals around depthwise convolutions."""
+"""MobileNetV2 (Sandler et al. 2018): inverted residuals with depthwise convolutions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._init import divisible, kaiming
 
 
 class InvertedResidual(nn.Module):
-    """Few channels to many, a depthwise convolution, back to few; what came in added where shapes allow."""
+    """Expansion, depthwise convolution and projection, with a residual if shapes match."""
 
     def __init__(self, inp: int, oup: int, stride: int, expand_ratio: int, norm_layer: Callable[..., nn.Module] | None = None):
         super().__init__()
@@ -35,7 +35,7 @@ class InvertedResidual(nn.Module):
         return x + self.conv(x) if self.use_res_connect else self.conv(x)
 
 
-_SETTING = [  # expansion, channels, blocks, stride of the first
+_SETTING = [  # expansion, channels, blocks, first stride
     [1, 16, 1, 1],
     [6, 24, 2, 2],
     [6, 32, 3, 2],
@@ -47,7 +47,7 @@ _SETTING = [  # expansion, channels, blocks, stride of the first
 
 
 class MobileNetV2(nn.Module):
-    """`width_mult` times the channels, rounded to multiples of `round_nearest`."""
+    """MobileNetV2 with channels scaled by `width_mult` and rounded to multiples of `round_nearest`."""
 
     def __init__(
         self,

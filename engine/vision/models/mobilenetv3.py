@@ -16,7 +16,7 @@ from ._init import divisible, kaiming
 
 
 class InvertedResidualConfig:
-    """One block: channels in, kernel, channels inside, channels out, squeeze and excitation, "RE" or "HS", stride, dilation."""
+    """Configuration of a block: input, kernel, expanded and output channels, squeeze and excitation, "RE" or "HS", stride, dilation."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class InvertedResidualConfig:
 
     @staticmethod
     def adjust_channels(channels: int, width_mult: float) -> int:
-        """That many times the channels, as a multiple of 8."""
+        """Scale the channels, rounded to a multiple of 8."""
         return divisible(channels * width_mult, 8)
 
 
@@ -47,7 +47,7 @@ _SQUEEZE = partial(SqueezeExcitation, scale_activation=nn.Hardsigmoid)
 
 
 class InvertedResidual(nn.Module):
-    """One block."""
+    """An inverted residual block."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV3(nn.Module):
-    """Blocks, a last convolution of six times the channels, two linear layers."""
+    """Blocks, a final convolution to six times the channels, and two linear layers."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class MobileNetV3(nn.Module):
         return self.classifier(engine.flatten(self.avgpool(self.features(x)), 1))
 
 
-# in, kernel, inside, out, squeeze and excitation, activation, stride
+# input, kernel, expanded, output, squeeze and excitation, activation, stride
 _LARGE = """16 3 16 16 0 RE 1; 16 3 64 24 0 RE 2; 24 3 72 24 0 RE 1; 24 5 72 40 1 RE 2; 40 5 120 40 1 RE 1; 40 5 120 40 1 RE 1;
     40 3 240 80 0 HS 2; 80 3 200 80 0 HS 1; 80 3 184 80 0 HS 1; 80 3 184 80 0 HS 1; 80 3 480 112 1 HS 1; 112 3 672 112 1 HS 1;
     112 5 672 160 1 HS 2; 160 5 960 160 1 HS 1; 160 5 960 160 1 HS 1"""
@@ -128,7 +128,7 @@ _SMALL = """16 3 16 16 1 RE 2; 16 3 72 24 0 RE 2; 24 3 88 24 0 RE 1; 24 5 96 40 
 
 
 def _model(text: str, last: int, width_mult: float = 1.0, reduced_tail: bool = False, dilated: bool = False, **kwargs: Any) -> MobileNetV3:
-    """`reduced_tail` halves the channels of the last three blocks, `dilated` gives them dilation in place of stride."""
+    """Build a model; `reduced_tail` halves the channels of the last three blocks, `dilated` replaces their strides by dilation."""
     setting, rows = [], [row.split() for row in text.split(";")]
     for i, row in enumerate(rows):
         a, kernel, inside, out, se, stride = (int(row[k]) for k in (0, 1, 2, 3, 4, 6))

@@ -1,4 +1,4 @@
-"""Residual networks (He et al. 2015), ResNeXt (Xie et al. 2016) and wide ones (Zagoruyko and Komodakis 2016)."""
+"""ResNet (He et al. 2015), ResNeXt (Xie et al. 2016) and wide ResNet (Zagoruyko and Komodakis 2016)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Norm = Callable[..., nn.Module]
 
 
 def conv3x3(in_planes: int, out_planes: int, stride: int = 1, groups: int = 1, dilation: int = 1) -> nn.Conv2d:
-    """3 x 3, the size kept at stride 1, no bias."""
+    """3 x 3 convolution without bias; keeps the size at stride 1."""
     return nn.Conv2d(in_planes, out_planes, 3, stride, padding=dilation, dilation=dilation, groups=groups, bias=False)
 
 
 def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
-    """1 x 1, no bias."""
+    """1 x 1 convolution without bias."""
     return nn.Conv2d(in_planes, out_planes, 1, stride, bias=False)
 
 
 class BasicBlock(nn.Module):
-    """Two 3 x 3 convolutions, and what came in added."""
+    """Two 3 x 3 convolutions with a residual connection."""
 
     expansion = 1
 
@@ -63,7 +63,7 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """1 x 1 to few channels, 3 x 3 (which has the stride: "ResNet V1.5"), 1 x 1 to four times as many, and what came in added."""
+    """1 x 1, 3 x 3 (with the stride, as in "ResNet V1.5") and 1 x 1 to four times the channels, with a residual connection."""
 
     expansion = 4
 
@@ -100,7 +100,7 @@ class Bottleneck(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Four stages of residual blocks. `replace_stride_with_dilation`: for the last three stages, whether they keep the size instead."""
+    """Four stages of residual blocks. `replace_stride_with_dilation` dilates any of the last three stages to keep their size."""
 
     def __init__(
         self,
@@ -224,23 +224,23 @@ def resnet152(**kwargs: Any) -> ResNet:
 
 @builder(ResNeXt50_32X4D_Weights, always={"groups": 32, "width_per_group": 4})
 def resnext50_32x4d(**kwargs: Any) -> ResNet:
-    """ResNeXt-50, 32 groups of width 4: 25.0 million parameters."""
+    """ResNeXt-50 with 32 groups of width 4: 25.0 million parameters."""
     return ResNet(Bottleneck, [3, 4, 6, 3], **kwargs)
 
 
 @builder(ResNeXt101_32X8D_Weights, always={"groups": 32, "width_per_group": 8})
 def resnext101_32x8d(**kwargs: Any) -> ResNet:
-    """ResNeXt-101, 32 groups of width 8: 88.8 million parameters."""
+    """ResNeXt-101 with 32 groups of width 8: 88.8 million parameters."""
     return ResNet(Bottleneck, [3, 4, 23, 3], **kwargs)
 
 
 @builder(Wide_ResNet50_2_Weights, always={"width_per_group": 128})
 def wide_resnet50_2(**kwargs: Any) -> ResNet:
-    """ResNet-50 with blocks twice as wide inside: 68.9 million parameters."""
+    """ResNet-50 with blocks of twice the inner width: 68.9 million parameters."""
     return ResNet(Bottleneck, [3, 4, 6, 3], **kwargs)
 
 
 @builder(Wide_ResNet101_2_Weights, always={"width_per_group": 128})
 def wide_resnet101_2(**kwargs: Any) -> ResNet:
-    """ResNet-101 with blocks twice as wide inside: 126.9 million parameters."""
+    """ResNet-101 with blocks of twice the inner width: 126.9 million parameters."""
     return ResNet(Bottleneck, [3, 4, 23, 3], **kwargs)

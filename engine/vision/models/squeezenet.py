@@ -1,4 +1,4 @@
-"""SqueezeNet (Iandola et al. 2016): 1 x 1 convolutions squeeze the channels before 1 x 1 and 3 x 3 ones expand them."""
+"""SqueezeNet (Iandola et al. 2016): 1 x 1 convolutions reduce the channels before parallel 1 x 1 and 3 x 3 convolutions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ._api import builder, imagenet
 
 
 class Fire(nn.Module):
-    """Squeeze, then expand two ways side by side."""
+    """Squeeze by 1 x 1, then expand by parallel 1 x 1 and 3 x 3 convolutions."""
 
     def __init__(self, inplanes: int, squeeze_planes: int, expand1x1_planes: int, expand3x3_planes: int):
         super().__init__()
@@ -33,7 +33,7 @@ def _pool() -> nn.MaxPool2d:
     return nn.MaxPool2d(kernel_size=3, stride=2, ceil_mode=True)
 
 
-# channels squeezed to, and expanded to in each way; None halves the size
+# squeezed channels, and channels of each expansion; None halves the size
 _FIRES: dict[str, list[Any]] = {
     "1_0": [(16, 64), (16, 64), (32, 128), None, (32, 128), (48, 192), (48, 192), (64, 256), None, (64, 256)],
     "1_1": [(16, 64), (16, 64), None, (32, 128), (32, 128), None, (48, 192), (48, 192), (64, 256), (64, 256)],

@@ -21,7 +21,7 @@ cfgs: dict[str, list[Any]] = {
 
 
 class VGG(nn.Module):
-    """Convolutions, then three linear layers on 7 x 7 pixels."""
+    """Convolutions, then three linear layers on 7 x 7 features."""
 
     def __init__(self, features: nn.Module, num_classes: int = 1000, init_weights: bool = True, dropout: float = 0.5):
         super().__init__()
@@ -44,7 +44,7 @@ class VGG(nn.Module):
 
 
 def make_layers(cfg: list[Any], batch_norm: bool = False) -> nn.Sequential:
-    """The convolutions of a list of channels."""
+    """Build the convolutions from a list of channels."""
     layers: list[nn.Module] = []
     channels = 3
     for v in cfg:
@@ -58,7 +58,7 @@ def make_layers(cfg: list[Any], batch_norm: bool = False) -> nn.Sequential:
 
 
 def _fixed(weights: Any) -> dict[str, Any]:
-    return {"init_weights": False}  # no need to draw what is about to be loaded
+    return {"init_weights": False}  # the weights are loaded anyway
 
 
 VGG11_Weights = imagenet("VGG11_Weights", 132863336, (32, 32), IMAGENET1K_V1=("vgg11-8a719046.pth", {}))

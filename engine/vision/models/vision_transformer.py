@@ -1,4 +1,4 @@
-"""Vision transformers (Dosovitskiy et al. 2020): patches of an image as the words of a sentence."""
+"""Vision transformers (Dosovitskiy et al. 2020) on patches of an image."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MLPBlock(MLP):
                 init.normal_(m.bias, std=1e-6)
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: dict, *args: Any, **kwargs: Any) -> None:
-        if (local_metadata.get("version") or 1) < 2:  # older files say linear_1 and linear_2
+        if (local_metadata.get("version") or 1) < 2:  # older files use linear_1 and linear_2
             for i in range(2):
                 for kind in ("weight", "bias"):
                     old = f"{prefix}linear_{i + 1}.{kind}"
@@ -42,7 +42,7 @@ class MLPBlock(MLP):
 
 
 class EncoderBlock(nn.Module):
-    """Attention, then a perceptron, each on normed input and added to it."""
+    """Pre-norm self-attention and MLP, each with a residual connection."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class EncoderBlock(nn.Module):
 
 
 class Encoder(nn.Module):
-    """Places added, blocks, a last norm."""
+    """Position embedding, blocks and a final norm."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Encoder(nn.Module):
 
 
 class VisionTransformer(nn.Module):
-    """A token for the class and the patches of a square image through an encoder; the class is read off the first token."""
+    """Encode a class token and the patches of a square image; the head classifies the encoded class token."""
 
     def __init__(
         self,

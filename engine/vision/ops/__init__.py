@@ -1,4 +1,4 @@
-"""`torchvision.ops`: boxes, regions, losses of detection, and layers that models share."""
+"""`torchvision.ops`: boxes, regions of interest, detection losses, and layers shared by models."""
 
 from .boxes import (
     batched_nms,

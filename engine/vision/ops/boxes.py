@@ -1,4 +1,4 @@
-"""Boxes (N, 4), by default (x1, y1, x2, y2): their areas and overlaps, other formats, non-maximum suppression."""
+"""Boxes (N, 4), by default (x1, y1, x2, y2): areas, overlaps, format conversions and non-maximum suppression."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _FORMATS = ("xyxy", "xywh", "cxcywh")
 
 
 def _upcast(x: Tensor) -> Tensor:
-    """The numbers in a type in which products of them do not overflow."""
+    """Cast to a dtype in which products do not overflow."""
     if x.is_floating_point():
         return x if x.dtype in (engine.float32, engine.float64) else x.float()
     return x if x.dtype in (engine.int32, engine.int64) else x.int()
 
 
 def box_area(boxes: Tensor) -> Tensor:
-    """(N,): width times height of each box."""
+    """Return the area (N,) of each box."""
     boxes = _upcast(boxes)
     return (boxes[..., 2] - boxes[..., 0]) * (boxes[..., 3] - boxes[..., 1])
 
 
 def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
-    """Boxes from one format to another: "xyxy" (two corners), "xywh" (corner and size), "cxcywh" (centre and size)."""
+    """Convert boxes between "xyxy" (two corners), "xywh" (corner and size) and "cxcywh" (center and size)."""
     if in_fmt not in _FORMATS or out_fmt not in _FORMATS:
         raise ValueError(f"Unsupported Bounding Box Conversions for given in_fmt and out_fmt: {in_fmt}, {out_fmt}; known: {_FORMATS}")
     if in_fmt == out_fmt:
@@ -45,14 +45,14 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
 
 
 def clip_boxes_to_image(boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """The parts of the boxes inside an image of (height, width)."""
+    """Clip boxes to an image of size (height, width)."""
     height, width = size
     x, y = boxes[..., 0::2].clamp(0, width), boxes[..., 1::2].clamp(0, height)
     return engine.stack((x, y), dim=boxes.dim()).reshape(boxes.shape)
 
 
 def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
-    """The indices of the boxes with both sides of at least `min_size`."""
+    """Return the indices of the boxes with both sides at least `min_size`."""
     sides = boxes[:, 2:] - boxes[:, :2]
     return engine.where((sides >= min_size).all(dim=1))[0]
 
@@ -66,7 +66,7 @@ def _inter_union(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
-    """(N, M): what two boxes share by what they cover together."""
+    """Intersection over union (N, M) of all pairs of boxes."""
     if fmt != "xyxy":
         boxes1, boxes2 = box_convert(boxes1, fmt, "xyxy"), box_convert(boxes2, fmt, "xyxy")
     inter, union = _inter_union(boxes1, boxes2)
@@ -74,7 +74,7 @@ def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """(N, M): the overlap, less the part of the smallest box around both that neither covers (Rezatofighi et al. 2019)."""
+    """Generalized IoU (N, M) of all pairs of boxes (Rezatofighi et al. 2019)."""
     inter, union = _inter_union(boxes1, boxes2)
     around = box_area(_around(boxes1, boxes2))
     return inter / union - (around - union) / around
@@ -86,7 +86,7 @@ def _around(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 
 def distance_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tensor:
-    """(N, M): the overlap, less the squared distance of the centres by the squared diagonal around both (Zheng et al. 2020)."""
+    """Distance IoU (N, M): IoU minus the squared center distance over the enclosing box's squared diagonal (Zheng et al. 2020)."""
     boxes1, boxes2 = _upcast(boxes1), _upcast(boxes2)
     around = _around(boxes1, boxes2)
     diagonal = ((around[..., 2:] - around[..., :2]) ** 2).sum(-1) + eps
@@ -95,7 +95,7 @@ def distance_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
 
 
 def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tensor:
-    """(N, M): `distance_box_iou`, less a term for unlike ratios of the sides (Zheng et al. 2020)."""
+    """Complete IoU (N, M): `distance_box_iou` minus a term for differing aspect ratios (Zheng et al. 2020)."""
     boxes1, boxes2 = _upcast(boxes1), _upcast(boxes2)
     angles = [engine.atan((b[:, 2] - b[:, 0]) / (b[:, 3] - b[:, 1])) for b in (boxes1, boxes2)]
     unlike = 4 / math.pi**2 * (angles[0][:, None] - angles[1]) ** 2
@@ -105,7 +105,7 @@ def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
 
 
 def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
-    """The indices, by falling score, of the boxes that do not overlap a better one by more than the threshold."""
+    """Return the indices, by descending score, of boxes that do not overlap a better kept one by an IoU above the threshold."""
     if boxes.ndim != 2 or boxes.shape[1] != 4:
         raise RuntimeError(f"boxes should be a 2d tensor of shape (N, 4), got {tuple(boxes.shape)}")
     if scores.ndim != 1 or len(scores) != len(boxes):
@@ -126,15 +126,15 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    """`nms` within each category of `idxs`: the indices of all kept boxes, by falling score."""
+    """Apply `nms` within each category of `idxs`; returns the indices of all kept boxes by descending score."""
     if boxes.numel() == 0:
         return engine.empty((0,), dtype=engine.int64, device=boxes.device)
-    apart = idxs.to(boxes.dtype) * (boxes.max() + 1)  # categories moved to where they cannot touch
+    apart = idxs.to(boxes.dtype) * (boxes.max() + 1)  # shift categories apart so that they cannot overlap
     return nms(boxes + apart[:, None], scores, iou_threshold)
 
 
 def masks_to_boxes(masks: Tensor) -> Tensor:
-    """(N, 4) floats: the first and last column and row of each mask (N, H, W) that is not zero."""
+    """Return the bounding boxes (N, 4) of the non-zero pixels of masks (N, H, W), as float32."""
     if masks.numel() == 0:
         return engine.zeros((0, 4), dtype=engine.float32, device=masks.device)
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Stochastic depth: whole branches of a residual network left out at random in training (Huang et al. 2016)."""
+"""Stochastic depth: randomly skip branches of a residual network in training (Huang et al. 2016)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from engine import Tensor, nn
 
 
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
-    """The input with samples ("row"), or all of it ("batch"), set to zero with probability `p`, and the rest divided by 1 - p."""
+    """Zero samples ("row") or the whole input ("batch") with probability `p`, and scale the rest by 1 / (1 - p)."""
     if p < 0.0 or p > 1.0:
         raise ValueError(f"drop probability has to be between 0 and 1, but got {p}")
     if mode not in ("batch", "row"):

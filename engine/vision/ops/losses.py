@@ -1,4 +1,4 @@
-"""Losses for detection: the focal loss, and losses from the overlap of boxes."""
+"""Losses for detection: focal loss and IoU losses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _reduced(loss: Tensor, reduction: str) -> Tensor:
 
 
 def sigmoid_focal_loss(inputs: Tensor, targets: Tensor, alpha: float = 0.25, gamma: float = 2, reduction: str = "none") -> Tensor:
-    """Binary cross entropy of logits, times (1 - p of the right answer) ** gamma (Lin et al. 2017); `alpha` weighs the ones, -1: not."""
+    """Focal loss (Lin et al. 2017): binary cross entropy of logits times (1 - p_t)^gamma, weighted by `alpha` unless it is -1."""
     if not (0 <= alpha <= 1) and alpha != -1:
         raise ValueError(f"Invalid alpha value: {alpha}. alpha must be in the range [0,1] or -1 for ignore.")
     p = engine.sigmoid(inputs)
@@ -34,7 +34,7 @@ def sigmoid_focal_loss(inputs: Tensor, targets: Tensor, alpha: float = 0.25, gam
 
 
 def _pairs(boxes1: Tensor, boxes2: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Overlaps and unions of boxes pair by pair, and the corners of the smallest boxes around each pair."""
+    """Return IoUs, unions, and the corners of the enclosing boxes, pair by pair."""
     low, high = engine.max(boxes1[..., :2], boxes2[..., :2]), engine.min(boxes1[..., 2:], boxes2[..., 2:])
     inter = (high - low).clamp(min=0).prod(-1)
     areas = [(b[..., 2:] - b[..., :2]).prod(-1) for b in (boxes1, boxes2)]
@@ -44,7 +44,7 @@ def _pairs(boxes1: Tensor, boxes2: Tensor, eps: float) -> tuple[Tensor, Tensor, 
 
 
 def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none", eps: float = 1e-7) -> Tensor:
-    """1 less the generalized overlap, pair by pair (Rezatofighi et al. 2019)."""
+    """1 minus the generalized IoU, pair by pair (Rezatofighi et al. 2019)."""
     boxes1, boxes2 = _upcast(boxes1), _upcast(boxes2)
     iou, union, start, end = _pairs(boxes1, boxes2, eps)
     around = (end - start).prod(-1)
@@ -52,13 +52,13 @@ def generalized_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "n
 
 
 def distance_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none", eps: float = 1e-7) -> Tensor:
-    """1 less the overlap, plus the squared distance of the centres by the squared diagonal around both (Zheng et al. 2020)."""
+    """1 minus the IoU, plus the squared center distance over the enclosing box's squared diagonal (Zheng et al. 2020)."""
     boxes1, boxes2 = _upcast(boxes1), _upcast(boxes2)
     return _reduced(_distance_loss(boxes1, boxes2, eps)[0], reduction)
 
 
 def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none", eps: float = 1e-7) -> Tensor:
-    """`distance_box_iou_loss`, plus a term for unlike ratios of the sides, whose weight has no gradient (Zheng et al. 2020)."""
+    """`distance_box_iou_loss` plus a term for differing aspect ratios, with a detached weight (Zheng et al. 2020)."""
     boxes1, boxes2 = _upcast(boxes1), _upcast(boxes2)
     loss, iou = _distance_loss(boxes1, boxes2, eps)
     angles = [engine.atan((b[..., 2] - b[..., 0]) / (b[..., 3] - b[..., 1])) for b in (boxes1, boxes2)]
@@ -69,7 +69,7 @@ def complete_box_iou_loss(boxes1: Tensor, boxes2: Tensor, reduction: str = "none
 
 
 def _distance_loss(boxes1: Tensor, boxes2: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """The loss of the distance, and the overlaps, pair by pair."""
+    """Return the distance IoU loss and the IoU, pair by pair."""
     iou, _, start, end = _pairs(boxes1, boxes2, eps)
     centres = [(b[..., :2] + b[..., 2:]) / 2 for b in (boxes1, boxes2)]
     distance = ((centres[0] - centres[1]) ** 2).sum(-1) / (((end - start) ** 2).sum(-1) + eps)

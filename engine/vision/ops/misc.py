@@ -1,4 +1,4 @@
-"""Layers that models share: convolution with norm and activation, squeeze and excitation, perceptrons, frozen batch norm."""
+"""Layers shared by models: convolution with norm and activation, squeeze and excitation, MLP, and frozen batch norm."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine import Tensor, nn
 
 
 class FrozenBatchNorm2d(nn.Module):
-    """Batch norm with statistics and affine numbers that are fixed: buffers, not parameters."""
+    """Batch norm with fixed statistics and affine parameters, which are buffers."""
 
     def __init__(self, num_features: int, eps: float = 1e-5):
         super().__init__()
@@ -34,7 +34,7 @@ class FrozenBatchNorm2d(nn.Module):
 
 
 class ConvNormActivation(nn.Sequential):
-    """A convolution that keeps the size (at stride 1), a norm and an activation; None leaves one out."""
+    """Convolution (size-preserving at stride 1), norm and activation; None omits the norm or activation."""
 
     def __init__(
         self,
@@ -69,11 +69,11 @@ class ConvNormActivation(nn.Sequential):
 
 
 class Conv2dNormActivation(ConvNormActivation):
-    """`Conv2d`, by default `BatchNorm2d` and `ReLU`."""
+    """`Conv2d`, by default with `BatchNorm2d` and `ReLU`."""
 
 
 class Conv3dNormActivation(ConvNormActivation):
-    """`Conv3d`, by default `BatchNorm3d` and `ReLU`."""
+    """`Conv3d`, by default with `BatchNorm3d` and `ReLU`."""
 
     def __init__(self, in_channels: int, out_channels: int, *args: Any, **kwargs: Any):
         if len(args) < 5:
@@ -82,7 +82,7 @@ class Conv3dNormActivation(ConvNormActivation):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels scaled by what two 1 x 1 convolutions make of their means (Hu et al. 2018)."""
+    """Scale channels by factors computed from their means by two 1 x 1 convolutions (Hu et al. 2018)."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class SqueezeExcitation(nn.Module):
 
 
 class MLP(nn.Sequential):
-    """Linear layers with norm, activation and dropout between them; dropout after the last."""
+    """Linear layers with norm, activation and dropout between them, and dropout after the last."""
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class MLP(nn.Sequential):
 
 
 class Permute(nn.Module):
-    """The dimensions in another order."""
+    """Permute the dimensions."""
 
     def __init__(self, dims: list[int]):
         super().__init__()

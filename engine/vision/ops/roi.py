@@ -1,4 +1,4 @@
-"""Regions of feature maps brought to one size: by interpolation (`roi_align`) or by maxima of whole pixels (`roi_pool`)."""
+"""Pool regions of feature maps to a fixed size: by interpolation (`roi_align`) or by maxima of pixels (`roi_pool`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine import Tensor, nn
 
 
 def _regions(boxes: Any, input: Tensor) -> list[list[float]]:
-    """[image, x1, y1, x2, y2] of every region, from a tensor (K, 5) or from a list of tensors (L, 4), one for each image."""
+    """Return [image, x1, y1, x2, y2] per region, given a tensor (K, 5) or a list of tensors (L, 4), one per image."""
     if isinstance(boxes, Tensor):
         if boxes.ndim != 2 or boxes.shape[1] != 5:
             raise ValueError(f"The boxes tensor shape is not correct as Tensor[K, 5]: got {tuple(boxes.shape)}")
@@ -27,9 +27,9 @@ def _pair(size: Any) -> tuple[int, int]:
 
 
 def _weights(start: float, length: float, bins: int, samples: int, size: int) -> numpy.ndarray:
-    """(bins, size): how much each pixel of a line counts in each bin, the mean of `samples` linear interpolations.
+    """Return weights (bins, size) of a line's pixels in each bin, averaging `samples` linear interpolations.
 
-    Places more than a pixel outside count as 0; those at the border are moved onto it.
+    Positions more than a pixel outside count as 0; those near the border are clamped to it.
     """
     places = start + (numpy.arange(bins * samples) + 0.5) * (length / bins / samples)
     inside = (places >= -1.0) & (places <= size)
@@ -46,10 +46,10 @@ def _weights(start: float, length: float, bins: int, samples: int, size: int) ->
 def roi_align(
     input: Tensor, boxes: Any, output_size: Any, spatial_scale: float = 1.0, sampling_ratio: int = -1, aligned: bool = False
 ) -> Tensor:
-    """(K, C, rows, columns): regions of (N, C, H, W) read by interpolation (He et al. 2017, Mask R-CNN).
+    """Pool regions of feature maps (N, C, H, W) to (K, C, rows, columns) by interpolation (He et al. 2017, Mask R-CNN).
 
-    `boxes` times `spatial_scale` are in pixels; `aligned` moves them by half a pixel. `sampling_ratio` places a side in each bin are
-    averaged, by default as many as the bin has pixels. The gradient is the input's.
+    `boxes` are scaled by `spatial_scale` to pixels; `aligned` shifts them by half a pixel. Each bin averages `sampling_ratio` positions per
+    side, by default its size in pixels. Differentiable in the input.
     """
     rows, columns = _pair(output_size)
     height, width = input.shape[-2:]
@@ -66,7 +66,7 @@ def roi_align(
 
 
 def roi_pool(input: Tensor, boxes: Any, output_size: Any, spatial_scale: float = 1.0) -> Tensor:
-    """(K, C, rows, columns): maxima over bins of whole pixels of regions of (N, C, H, W) (Girshick 2015, Fast R-CNN); empty bins are 0."""
+    """Pool regions of (N, C, H, W) to (K, C, rows, columns) by maxima of pixels (Girshick 2015, Fast R-CNN); empty bins are 0."""
     rows, columns = _pair(output_size)
     height, width = input.shape[-2:]
     found = []

@@ -1,4 +1,4 @@
-"""`torchvision.transforms`: images made ready, and varied at random with PyTorch's random numbers in torchvision's order of draws."""
+"""`torchvision.transforms`: image transforms; random ones draw from PyTorch's generator in torchvision's order."""
 
 from __future__ import annotations
 

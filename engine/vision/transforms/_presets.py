@@ -1,4 +1,4 @@
-"""What weights' `transforms()` give: the images made ready as they were when the weights were learned."""
+"""The transforms used with pretrained weights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .functional.images import InterpolationMode
 
 
 class ImageClassification(nn.Module):
-    """Resized (the shorter side to `resize_size`), cropped in the middle, as floats with ImageNet's mean and deviation."""
+    """Resize the shorter side to `resize_size`, crop the center, convert to floats and normalize with ImageNet's statistics."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Learned and random policies of changes: AutoAugment, RandAugment, TrivialAugment, AugMix."""
+"""Augmentation policies: AutoAugment, RandAugment, TrivialAugment and AugMix."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from . import functional as F
 from .containers import colour_of, integer, told
 from .functional.images import InterpolationMode, checked
 
-Space = dict[str, tuple[Any, bool]]  # a change: its magnitudes from weak to strong (None: it has none), whether their sign is drawn
+Space = dict[str, tuple[Any, bool]]  # op -> (magnitudes from weak to strong or None, whether to draw a sign)
 
 
 class AutoAugmentPolicy(Enum):
-    """The data on which a policy was learned."""
+    """The dataset on which a policy was learned."""
 
     IMAGENET = "imagenet"
     CIFAR10 = "cifar10"
     SVHN = "svhn"
 
 
-# Cubuk et al. 2019, appendix: 25 pairs of changes; of each its probability and its magnitude out of ten
+# Cubuk et al. 2019, appendix: 25 pairs of ops with probability and magnitude index (0 to 9)
 _POLICIES = {
     AutoAugmentPolicy.IMAGENET: """
         Posterize .4 8, Rotate .6 9; Solarize .6 5, AutoContrast .6 -; Equalize .8 -, Equalize .6 -; Posterize .6 7, Posterize .6 6;
@@ -62,7 +62,7 @@ def _policy(text: str) -> list[tuple]:
 
 
 def _apply(img: Any, name: str, magnitude: float, interpolation: InterpolationMode, fill: Any) -> Any:
-    """One change of the image."""
+    """Apply one op to an image."""
     still: dict[str, Any] = {"angle": 0.0, "translate": [0, 0], "scale": 1.0, "shear": [0.0, 0.0]}
     still |= {"interpolation": interpolation, "fill": fill}
     if name in ("ShearX", "ShearY"):
@@ -86,7 +86,7 @@ def _apply(img: Any, name: str, magnitude: float, interpolation: InterpolationMo
 
 
 def _space(bins: int, shear: float, right: float, down: float, turn: float, factor: float, bits: int) -> Space:
-    """The changes with `bins` magnitudes up to the strongest given; Posterize keeps 8 bits down to 8 - `bits`."""
+    """Return the ops with `bins` magnitudes up to the given maxima; Posterize keeps 8 down to 8 - `bits` bits."""
     signed = {"ShearX": shear, "ShearY": shear, "TranslateX": right, "TranslateY": down, "Rotate": turn}
     signed |= dict.fromkeys(("Brightness", "Color", "Contrast", "Sharpness"), factor)
     space: Space = {name: (engine.linspace(0.0, most, bins), True) for name, most in signed.items()}
@@ -96,14 +96,14 @@ def _space(bins: int, shear: float, right: float, down: float, turn: float, fact
 
 
 class _Augment(nn.Module):
-    """What the policies have in common: how values between pixels are found, what is put at the borders, and one random change."""
+    """Base class of the policies, with interpolation, fill and a random op."""
 
     def __init__(self, interpolation: InterpolationMode, fill: Any):
         super().__init__()
         self.interpolation, self.fill = interpolation, fill
 
     def _changed(self, img: Any, space: Space, index: Any, fill: Any) -> Any:
-        """The image after a change that is drawn; `index` says, or draws, which magnitude."""
+        """Apply a random op; `index` returns the index of its magnitude."""
         name = list(space)[integer(0, len(space))]
         magnitudes, signed = space[name]
         magnitude = 0.0 if magnitudes is None else float(magnitudes[index(magnitudes)].item())
@@ -113,7 +113,7 @@ class _Augment(nn.Module):
 
 
 class AutoAugment(_Augment):
-    """One of 25 learned pairs of changes, each with its own probability. Tensors are uint8."""
+    """Apply one of 25 learned pairs of ops, each with its own probability. Tensors must be uint8."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class AutoAugment(_Augment):
 
     @staticmethod
     def get_params(transform_num: int) -> tuple[int, Tensor, Tensor]:
-        """Which pair, two numbers to hold against the probabilities, two signs."""
+        """Return the index of a pair, two values to compare with its probabilities, and two signs."""
         return integer(0, transform_num), engine.rand((2,)), engine.randint(2, (2,))
 
     def forward(self, img: Any) -> Any:
@@ -150,7 +150,7 @@ class AutoAugment(_Augment):
 
 
 class RandAugment(_Augment):
-    """`num_ops` changes after another, all of one `magnitude` out of `num_magnitude_bins`. Tensors are uint8."""
+    """Apply `num_ops` random ops, all with the same `magnitude` out of `num_magnitude_bins`. Tensors must be uint8."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class RandAugment(_Augment):
 
 
 class TrivialAugmentWide(_Augment):
-    """One change, of a magnitude that is drawn. Tensors are uint8."""
+    """Apply one random op with a random magnitude. Tensors must be uint8."""
 
     def __init__(self, num_magnitude_bins: int = 31, interpolation: InterpolationMode = InterpolationMode.NEAREST, fill: Any = None):
         super().__init__(interpolation, fill)
@@ -193,7 +193,7 @@ class TrivialAugmentWide(_Augment):
 
 
 class AugMix(_Augment):
-    """The image mixed with `mixture_width` chains of changes of itself, by weights from a Dirichlet distribution. Tensors are uint8."""
+    """Mix an image with `mixture_width` augmented versions, with Dirichlet-distributed weights. Tensors must be uint8."""
 
     def __init__(
         self,

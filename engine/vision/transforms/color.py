@@ -1,4 +1,4 @@
-"""Transforms of colours: jitter, grey, blur, inversion and the like, each with a probability or from a range."""
+"""Color transforms, random or with a fixed probability."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .functional.geometry import size_of
 
 
 class ColorJitter(nn.Module):
-    """Brightness, contrast, saturation and hue by factors from ranges, in a random order.
+    """Adjust brightness, contrast, saturation and hue by random factors in a random order.
 
-    A number x means a factor from 1 - x to 1 + x, for `hue` a turn from -x to x (at most 0.5).
+    A scalar x means factors in [1 - x, 1 + x] (lower bound at least 0), or shifts in [-x, x] for `hue` (at most 0.5).
     """
 
     def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0):
@@ -44,7 +44,7 @@ class ColorJitter(nn.Module):
 
     @staticmethod
     def get_params(brightness: Any, contrast: Any, saturation: Any, hue: Any) -> tuple[Tensor, Any, Any, Any, Any]:
-        """The order of the four changes, and their factors; None for one that is left out."""
+        """Return the order of the four adjustments, and their factors (None to skip one)."""
         order = engine.randperm(4)
         drawn = [None if limits is None else uniform(limits[0], limits[1]) for limits in (brightness, contrast, saturation, hue)]
         return order, drawn[0], drawn[1], drawn[2], drawn[3]
@@ -62,7 +62,7 @@ class ColorJitter(nn.Module):
 
 
 class Grayscale(nn.Module):
-    """The image in grey, in one channel or three equal ones."""
+    """Convert to grayscale, with one channel or three equal ones."""
 
     def __init__(self, num_output_channels: int = 1):
         super().__init__()
@@ -76,7 +76,7 @@ class Grayscale(nn.Module):
 
 
 class RandomGrayscale(WithProbability):
-    """Grey with probability `p`, in as many channels as before."""
+    """Convert to grayscale with probability `p`, keeping the number of channels."""
 
     def __init__(self, p: float = 0.1):
         super().__init__(p)
@@ -86,7 +86,7 @@ class RandomGrayscale(WithProbability):
 
 
 class GaussianBlur(nn.Module):
-    """Smoothed by a Gaussian window of `kernel_size` (x, y) pixels, odd numbers, with a `sigma` from a range."""
+    """Blur with a Gaussian kernel of odd `kernel_size` (x, y) and a random `sigma` from a range."""
 
     def __init__(self, kernel_size: Any, sigma: Any = (0.1, 2.0)):
         super().__init__()
@@ -106,7 +106,7 @@ class GaussianBlur(nn.Module):
 
     @staticmethod
     def get_params(sigma_min: float, sigma_max: float) -> float:
-        """The deviation."""
+        """Return the standard deviation."""
         return uniform(sigma_min, sigma_max)
 
     def forward(self, img: Any) -> Any:
@@ -118,14 +118,14 @@ class GaussianBlur(nn.Module):
 
 
 class RandomInvert(WithProbability):
-    """Inverted with probability `p`."""
+    """Invert colors with probability `p`."""
 
     def change(self, img: Any) -> Any:
         return F.invert(img)
 
 
 class RandomPosterize(WithProbability):
-    """Only the highest `bits` of every byte, with probability `p`."""
+    """Keep only the highest `bits` of each byte, with probability `p`."""
 
     def __init__(self, bits: int, p: float = 0.5):
         super().__init__(p)
@@ -139,7 +139,7 @@ class RandomPosterize(WithProbability):
 
 
 class RandomSolarize(WithProbability):
-    """Values at or above the threshold inverted, with probability `p`."""
+    """Invert values at or above the threshold, with probability `p`."""
 
     def __init__(self, threshold: float, p: float = 0.5):
         super().__init__(p)
@@ -153,7 +153,7 @@ class RandomSolarize(WithProbability):
 
 
 class RandomAdjustSharpness(WithProbability):
-    """Sharper (above 1) or softer (below) with probability `p`."""
+    """Sharpen (factor above 1) or soften (below 1), with probability `p`."""
 
     def __init__(self, sharpness_factor: float, p: float = 0.5):
         super().__init__(p)
@@ -167,14 +167,14 @@ class RandomAdjustSharpness(WithProbability):
 
 
 class RandomAutocontrast(WithProbability):
-    """Each channel stretched from black to full brightness, with probability `p`."""
+    """Stretch each channel to the full range, with probability `p`."""
 
     def change(self, img: Any) -> Any:
         return F.autocontrast(img)
 
 
 class RandomEqualize(WithProbability):
-    """Each channel with as many pixels of every brightness, with probability `p`."""
+    """Equalize the histogram of each channel, with probability `p`."""
 
     def change(self, img: Any) -> Any:
         return F.equalize(img)

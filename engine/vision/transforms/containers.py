@@ -1,4 +1,4 @@
-"""Transforms of transforms: one after the other, some of them, one of them, in any order."""
+"""Containers of transforms: composition, random application, choice and order; and shared helpers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .functional.images import checked
 
 
 def told(transform: Any, **settings: Any) -> str:
-    """The text of a transform: "RandomCrop(size=(32, 32), padding=4)"."""
+    """Format a transform, as in "RandomCrop(size=(32, 32), padding=4)"."""
     return f"{type(transform).__name__}({', '.join(f'{name}={value}' for name, value in settings.items())})"
 
 
@@ -22,7 +22,7 @@ def _listed(transform: Any, lines: Sequence[Any]) -> str:
 
 
 class Compose:
-    """The transforms one after the other."""
+    """Apply the transforms one after another."""
 
     def __init__(self, transforms: Sequence[Callable]):
         self.transforms = transforms
@@ -37,7 +37,7 @@ class Compose:
 
 
 class Lambda:
-    """A function of the program's own as a transform."""
+    """Apply a user-defined function."""
 
     def __init__(self, lambd: Callable):
         if not callable(lambd):
@@ -52,7 +52,7 @@ class Lambda:
 
 
 class RandomTransforms:
-    """What containers that choose have in common: the list."""
+    """Base class of containers that choose among a list of transforms."""
 
     def __init__(self, transforms: Sequence[Callable]):
         if not isinstance(transforms, Sequence):
@@ -64,7 +64,7 @@ class RandomTransforms:
 
 
 class RandomApply(nn.Module):
-    """All of the transforms with probability `p`, none of them otherwise."""
+    """Apply all transforms with probability `p`, else none."""
 
     def __init__(self, transforms: Any, p: float = 0.5):
         super().__init__()
@@ -82,7 +82,7 @@ class RandomApply(nn.Module):
 
 
 class RandomOrder(RandomTransforms):
-    """All of the transforms in a random order, which Python's `random` draws."""
+    """Apply all transforms in a random order, drawn by Python's `random`."""
 
     def __call__(self, img: Any) -> Any:
         order = list(range(len(self.transforms)))
@@ -93,7 +93,7 @@ class RandomOrder(RandomTransforms):
 
 
 class RandomChoice(RandomTransforms):
-    """One of the transforms, by weights `p` or all alike; Python's `random` draws."""
+    """Apply one transform, chosen by Python's `random` with weights `p` or uniformly."""
 
     def __init__(self, transforms: Sequence[Callable], p: Sequence[float] | None = None):
         super().__init__(transforms)
@@ -109,14 +109,14 @@ class RandomChoice(RandomTransforms):
 
 
 class WithProbability(nn.Module):
-    """What transforms have in common that change an image with probability `p`: the draw, and `change`."""
+    """Base class of transforms that apply `change` with probability `p`."""
 
     def __init__(self, p: float = 0.5):
         super().__init__()
         self.p = p
 
     def change(self, img: Any) -> Any:
-        """The changed image."""
+        """Return the changed image."""
         raise NotImplementedError
 
     def forward(self, img: Any) -> Any:
@@ -127,17 +127,17 @@ class WithProbability(nn.Module):
 
 
 def uniform(low: float, high: float) -> float:
-    """One number from PyTorch's stream, as `torch.empty(1).uniform_(low, high)` draws it."""
+    """Draw a value from PyTorch's generator, as `torch.empty(1).uniform_(low, high)` does."""
     return engine.empty(1).uniform_(low, high).item()
 
 
 def integer(low: int, high: int) -> int:
-    """One integer below `high`, as `torch.randint(low, high, (1,))` draws it."""
+    """Draw an integer in [low, high), as `torch.randint(low, high, (1,))` does."""
     return int(engine.randint(low, high, size=(1,)).item())
 
 
 def colour_of(fill: Any, img: Any, channels: int) -> Any:
-    """The fill as `functional` takes it: for tensors a list of floats, one for each channel."""
+    """Return the fill for `functional`: for tensors, a list of floats, one per channel."""
     if not checked(img) or fill is None:
         return fill
     return [float(fill)] * channels if isinstance(fill, (int, float)) else [float(one) for one in fill]

@@ -1,4 +1,4 @@
-"""Transforms between Pillow images, arrays and tensors; normalization, whitening; erased rectangles."""
+"""Conversions between Pillow images, arrays and tensors; normalization, whitening and random erasing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .containers import integer, told, uniform
 
 
 class ToTensor:
-    """A Pillow image or an array (H, W, C) of bytes as a float tensor (C, H, W) between 0 and 1; other types keep their values."""
+    """Convert a Pillow image or uint8 array (H, W, C) to a float tensor (C, H, W) in [0, 1]; other dtypes keep their values."""
 
     def __call__(self, pic: Any) -> Tensor:
         return F.to_tensor(pic)
@@ -26,7 +26,7 @@ class ToTensor:
 
 
 class PILToTensor:
-    """A Pillow image as a tensor (C, H, W) of its own values."""
+    """Convert a Pillow image to a tensor (C, H, W) without scaling."""
 
     def __call__(self, pic: Any) -> Tensor:
         return F.pil_to_tensor(pic)
@@ -36,7 +36,7 @@ class PILToTensor:
 
 
 class ConvertImageDtype(nn.Module):
-    """A tensor in another dtype, its values scaled: 255 of uint8 is 1 of a float."""
+    """Convert a tensor to another dtype, scaling its values: 255 in uint8 becomes 1.0."""
 
     def __init__(self, dtype: Any):
         super().__init__()
@@ -47,7 +47,7 @@ class ConvertImageDtype(nn.Module):
 
 
 class ToPILImage:
-    """A tensor (C, H, W) or an array (H, W, C) as a Pillow image."""
+    """Convert a tensor (C, H, W) or array (H, W, C) to a Pillow image."""
 
     def __init__(self, mode: str | None = None):
         self.mode = mode
@@ -60,7 +60,7 @@ class ToPILImage:
 
 
 class Normalize(nn.Module):
-    """`(image - mean) / std`, by channels, of a float tensor."""
+    """Compute `(image - mean) / std` per channel of a float tensor."""
 
     def __init__(self, mean: Any, std: Any, inplace: bool = False):
         super().__init__()
@@ -74,7 +74,7 @@ class Normalize(nn.Module):
 
 
 class LinearTransformation(nn.Module):
-    """The flattened tensor, less `mean_vector`, times a square matrix: whitening."""
+    """Subtract `mean_vector` from the flattened tensor and multiply by a square matrix (whitening)."""
 
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor):
         super().__init__()
@@ -113,9 +113,9 @@ class LinearTransformation(nn.Module):
 
 
 class RandomErasing(nn.Module):
-    """With probability `p` a rectangle of a tensor is filled with `value`: a number, one for each channel, or "random" (normal).
+    """Fill a rectangle of a tensor with `value`, a scalar, one per channel, or "random" (normal), with probability `p`.
 
-    `scale`: its part of the image's area; `ratio`: its height by its width.
+    `scale` is the range of its fraction of the area, `ratio` the range of height / width.
     """
 
     def __init__(self, p: float = 0.5, scale: Any = (0.02, 0.33), ratio: Any = (0.3, 3.3), value: Any = 0, inplace: bool = False):
@@ -138,7 +138,7 @@ class RandomErasing(nn.Module):
 
     @staticmethod
     def get_params(img: Tensor, scale: Any, ratio: Any, value: list[float] | None = None) -> tuple[int, int, int, int, Tensor]:
-        """(row, column, height, width, what is put there); the whole image as it is when ten draws did not fit."""
+        """Return (row, column, height, width, values); the unchanged image if ten draws did not fit."""
         channels, height, width = img.shape[-3:]
         low, high = engine.log(engine.tensor(ratio, dtype=engine.float32)).tolist()
         for _ in range(10):

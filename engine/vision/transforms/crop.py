@@ -1,4 +1,4 @@
-"""Transforms to other sizes: resizing, padding, crops in the middle, in the corners, anywhere."""
+"""Transforms of size: resizing, padding and cropping."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TWO = "Please provide only two dimensions (h, w) for size."
 
 
 class Resize(nn.Module):
-    """The image in another size: (height, width), or the length of the shorter side, the longer one at most `max_size`."""
+    """Resize to (height, width), or the shorter side to a length, with the longer side at most `max_size`."""
 
     def __init__(self, size: Any, interpolation: Any = InterpolationMode.BILINEAR, max_size: int | None = None, antialias: Any = True):
         super().__init__()
@@ -38,7 +38,7 @@ class Resize(nn.Module):
 
 
 class CenterCrop(nn.Module):
-    """The middle of the image, with zeros around where it is too small."""
+    """Crop the center, padding smaller images with zeros."""
 
     def __init__(self, size: Any):
         super().__init__()
@@ -52,7 +52,7 @@ class CenterCrop(nn.Module):
 
 
 class Pad(nn.Module):
-    """More pixels around: on all sides, (left and right, top and bottom), or (left, top, right, bottom)."""
+    """Pad all sides, (left and right, top and bottom), or (left, top, right, bottom)."""
 
     def __init__(self, padding: Any, fill: Any = 0, padding_mode: str = "constant"):
         super().__init__()
@@ -74,7 +74,7 @@ class Pad(nn.Module):
 
 
 class RandomCrop(nn.Module):
-    """A part of the image at a random place, after `padding`, and more of it if the image is too small and `pad_if_needed`."""
+    """Crop at a random position, after `padding`; `pad_if_needed` pads smaller images."""
 
     def __init__(self, size: Any, padding: Any = None, pad_if_needed: bool = False, fill: Any = 0, padding_mode: str = "constant"):
         super().__init__()
@@ -83,7 +83,7 @@ class RandomCrop(nn.Module):
 
     @staticmethod
     def get_params(img: Any, output_size: tuple[int, int]) -> tuple[int, int, int, int]:
-        """(row, column, height, width)."""
+        """Return (row, column, height, width)."""
         _, height, width = F.get_dimensions(img)
         rows, columns = output_size
         if height < rows or width < columns:
@@ -107,7 +107,7 @@ class RandomCrop(nn.Module):
 
 
 class RandomResizedCrop(nn.Module):
-    """A part of random area (`scale`, of the whole) and `ratio` (width by height), brought to `size`."""
+    """Crop a random area (fraction `scale`) and aspect `ratio` (width / height), and resize it to `size`."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class RandomResizedCrop(nn.Module):
 
     @staticmethod
     def get_params(img: Any, scale: Any, ratio: Any) -> tuple[int, int, int, int]:
-        """(row, column, height, width); the largest part in the middle of an allowed ratio when ten draws did not fit."""
+        """Return (row, column, height, width); the largest central crop of an allowed ratio if ten draws did not fit."""
         _, height, width = F.get_dimensions(img)
         low, high = engine.log(engine.tensor(ratio, dtype=engine.float32)).tolist()
         for _ in range(10):
@@ -162,7 +162,7 @@ class RandomResizedCrop(nn.Module):
 
 
 class FiveCrop(nn.Module):
-    """The four corners and the middle, as a tuple."""
+    """Crop the four corners and the center, as a tuple."""
 
     def __init__(self, size: Any):
         super().__init__()
@@ -176,7 +176,7 @@ class FiveCrop(nn.Module):
 
 
 class TenCrop(FiveCrop):
-    """The four corners and the middle of the image and of its mirror image, as a tuple."""
+    """Crop the four corners and the center of the image and of its mirror image, as a tuple."""
 
     def __init__(self, size: Any, vertical_flip: bool = False):
         super().__init__(size)

@@ -1,4 +1,4 @@
-"""Transforms to other places: flips, rotations, affine and perspective maps, elastic displacements."""
+"""Transforms by resampling: flips, rotations, affine and perspective transforms, and elastic displacements."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .functional.images import InterpolationMode, interpolation_of
 
 
 def _angles(x: Any, name: str, lengths: tuple[int, ...] = (2,)) -> list[float]:
-    """A range of degrees: a number stands for (-x, x)."""
+    """Return a range of degrees; a scalar x stands for (-x, x)."""
     if isinstance(x, numbers.Number):
         if x < 0:  # type: ignore[operator]
             raise ValueError(f"If {name} is a single number, it must be positive.")
@@ -42,21 +42,21 @@ def _checked_fill(fill: Any) -> Any:
 
 
 class RandomHorizontalFlip(WithProbability):
-    """Left and right exchanged with probability `p`."""
+    """Flip horizontally with probability `p`."""
 
     def change(self, img: Any) -> Any:
         return F.hflip(img)
 
 
 class RandomVerticalFlip(WithProbability):
-    """Top and bottom exchanged with probability `p`."""
+    """Flip vertically with probability `p`."""
 
     def change(self, img: Any) -> Any:
         return F.vflip(img)
 
 
 class RandomRotation(nn.Module):
-    """Rotated by degrees from a range, counter-clockwise around `center` (x, y), by default the middle."""
+    """Rotate counterclockwise by random degrees from a range, about `center` (x, y), by default the middle."""
 
     def __init__(
         self, degrees: Any, interpolation: Any = InterpolationMode.NEAREST, expand: bool = False, center: Any = None, fill: Any = 0
@@ -70,7 +70,7 @@ class RandomRotation(nn.Module):
 
     @staticmethod
     def get_params(degrees: list[float]) -> float:
-        """The angle."""
+        """Return the angle."""
         return uniform(float(degrees[0]), float(degrees[1]))
 
     def forward(self, img: Any) -> Any:
@@ -84,7 +84,7 @@ class RandomRotation(nn.Module):
 
 
 class RandomAffine(nn.Module):
-    """Rotated, moved (`translate`: largest parts of width and height), scaled and sheared (degrees) by numbers from ranges."""
+    """Randomly rotate, translate (up to the fractions `translate` of width and height), scale and shear (degrees)."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class RandomAffine(nn.Module):
 
     @staticmethod
     def get_params(degrees: Any, translate: Any, scale_ranges: Any, shears: Any, img_size: Any) -> tuple:
-        """(angle, (right, down) in pixels, scale, (shear x, shear y)); `img_size` is (width, height)."""
+        """Return (angle, (right, down) in pixels, scale, (shear x, shear y)); `img_size` is (width, height)."""
         angle = uniform(float(degrees[0]), float(degrees[1]))
         right = down = 0
         if translate is not None:
@@ -141,7 +141,7 @@ class RandomAffine(nn.Module):
 
 
 class RandomPerspective(nn.Module):
-    """With probability `p` the corners moved inwards, by at most `distortion_scale` of half the sides."""
+    """Move the corners inwards by up to `distortion_scale` of half the sides, with probability `p`."""
 
     def __init__(self, distortion_scale: float = 0.5, p: float = 0.5, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = 0):
         super().__init__()
@@ -150,7 +150,7 @@ class RandomPerspective(nn.Module):
 
     @staticmethod
     def get_params(width: int, height: int, distortion_scale: float) -> tuple[list[list[int]], list[list[int]]]:
-        """Where the four corners are, and where they come to lie: [x, y], clockwise from the upper left."""
+        """Return the old and new positions [x, y] of the corners, clockwise from the upper left."""
         x, y = int(distortion_scale * (width // 2)), int(distortion_scale * (height // 2))
         left, right, top, bottom = (0, x + 1), (width - x - 1, width), (0, y + 1), (height - y - 1, height)
         ends = [[integer(*h), integer(*v)] for h, v in ((left, top), (right, top), (right, bottom), (left, bottom))]
@@ -168,7 +168,7 @@ class RandomPerspective(nn.Module):
 
 
 class ElasticTransform(nn.Module):
-    """Each pixel moved by a smooth random field: `alpha` says how far, `sigma` how smooth, both for (rows, columns) or alike."""
+    """Displace pixels by a random field with magnitude `alpha` and smoothness `sigma`, each a scalar or (rows, columns)."""
 
     def __init__(self, alpha: Any = 50.0, sigma: Any = 5.0, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = 0):
         super().__init__()
@@ -189,7 +189,7 @@ class ElasticTransform(nn.Module):
 
     @staticmethod
     def get_params(alpha: list[float], sigma: list[float], size: list[int]) -> Tensor:
-        """The field (1, H, W, 2), in units of half the image."""
+        """Return the displacement field (1, H, W, 2), in units of half the image."""
         fields = []
         for far, smooth, length in zip(alpha, sigma, size, strict=True):
             field = engine.rand([1, 1, *size]) * 2 - 1

@@ -1,4 +1,4 @@
-"""`torchvision.transforms.functional`: what the transforms do, with all numbers given. Pillow images and tensors (..., C, H, W)."""
+"""`torchvision.transforms.functional`: deterministic transforms of Pillow images and tensors (..., C, H, W)."""
 
 from .color import (
     adjust_brightness,

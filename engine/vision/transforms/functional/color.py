@@ -1,4 +1,4 @@
-"""Brightness, contrast, colours; histograms; sharper and softer images."""
+"""Functional color transforms: brightness, contrast, color, histograms, sharpness and blur."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .images import check_channels, checked, float_like, get_image_num_channels,
 
 
 def _blend(img: Tensor, other: Tensor, ratio: float) -> Tensor:
-    """`ratio` of the image and the rest of another, kept between 0 and full brightness."""
+    """Blend `ratio` of an image with the rest of another, clamped to the valid range."""
     return (float(ratio) * img + (1.0 - float(ratio)) * other).clamp(0, largest(img.dtype)).to(img.dtype)
 
 
@@ -31,7 +31,7 @@ def _not_negative(name: str, factor: float) -> None:
 
 
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """Luma, 0.2989 red + 0.587 green + 0.114 blue, in one channel or three equal ones."""
+    """Convert to luma, 0.2989 red + 0.587 green + 0.114 blue, with one channel or three equal ones."""
     if num_output_channels not in (1, 3):
         raise ValueError("num_output_channels should be either 1 or 3")
     if not checked(img):
@@ -46,7 +46,7 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """A Pillow image in grey: mode "L", or "RGB" with three equal channels. TypeError for tensors: see `rgb_to_grayscale`."""
+    """Convert a Pillow image to mode "L", or to "RGB" with three equal channels. Raises TypeError for tensors; see `rgb_to_grayscale`."""
     from PIL import Image
 
     if isinstance(img, Tensor) or checked(img):
@@ -58,7 +58,7 @@ def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """0 is black, 1 the image itself, 2 twice as bright."""
+    """Scale brightness: 0 gives black, 1 the image, 2 twice the brightness."""
     if not checked(img):
         return _enhanced(img, "Brightness", brightness_factor)
     _not_negative("brightness_factor", brightness_factor)
@@ -67,7 +67,7 @@ def adjust_brightness(img: Any, brightness_factor: float) -> Any:
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """0 is the image's mean grey, 1 the image itself."""
+    """Scale contrast: 0 gives the mean gray, 1 the image."""
     if not checked(img):
         return _enhanced(img, "Contrast", contrast_factor)
     _not_negative("contrast_factor", contrast_factor)
@@ -77,7 +77,7 @@ def adjust_contrast(img: Any, contrast_factor: float) -> Any:
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """0 is grey, 1 the image itself."""
+    """Scale saturation: 0 gives gray, 1 the image."""
     if not checked(img):
         return _enhanced(img, "Color", saturation_factor)
     _not_negative("saturation_factor", saturation_factor)
@@ -86,7 +86,7 @@ def adjust_saturation(img: Any, saturation_factor: float) -> Any:
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """Hues turned by a part of the circle of colours, between -0.5 and 0.5."""
+    """Shift hues by a fraction of the color circle, between -0.5 and 0.5."""
     from PIL import Image
 
     if not -0.5 <= hue_factor <= 0.5:
@@ -105,18 +105,18 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 
 def _hsv(img: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Hue, saturation and value, all between 0 and 1."""
+    """Return hue, saturation and value, all in [0, 1]."""
     r, g, b = img.unbind(dim=-3)
     high, low = img.amax(dim=-3), img.amin(dim=-3)
     grey, one = high == low, engine.ones_like(high)
-    spread = engine.where(grey, one, high - low)  # a grey pixel has hue and saturation 0
+    spread = engine.where(grey, one, high - low)  # gray pixels have hue and saturation 0
     red, green, blue = ((high - c) / spread for c in (r, g, b))
     hue = engine.where(high == r, blue - green, engine.where(high == g, 2.0 + red - blue, 4.0 + green - red))
     return engine.fmod(hue / 6.0 + 1.0, 1.0), (high - low) / engine.where(grey, one, high), high
 
 
 def _rgb(h: Tensor, s: Tensor, v: Tensor) -> Tensor:
-    """Red, green and blue, in dimension -3. In each sixth of the circle they are some of v, p (least), q (falling) and t (rising)."""
+    """Return RGB in dimension -3. In each sixth of the circle, channels are among v, p (lowest), q (falling) and t (rising)."""
     sixth = engine.floor(h * 6.0)
     f = h * 6.0 - sixth
     p, q, t = ((v * (1.0 - s * part)).clamp(0.0, 1.0) for part in (1.0, f, 1.0 - f))
@@ -126,7 +126,7 @@ def _rgb(h: Tensor, s: Tensor, v: Tensor) -> Tensor:
 
 
 def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
-    """255 * gain * (value / 255) ** gamma."""
+    """Gamma correction: 255 * gain * (value / 255) ** gamma."""
     if gamma < 0:
         raise ValueError("Gamma should be a non-negative real number")
     if not checked(img):
@@ -138,7 +138,7 @@ def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
 
 
 def invert(img: Any) -> Any:
-    """Full brightness less the image."""
+    """Invert colors."""
     if not checked(img):
         from PIL import ImageOps
 
@@ -148,7 +148,7 @@ def invert(img: Any) -> Any:
 
 
 def posterize(img: Any, bits: int) -> Any:
-    """The highest `bits` (0 to 8) bits of every byte."""
+    """Keep the highest `bits` (0 to 8) of each byte."""
     if not 0 <= bits <= 8:
         raise ValueError(f"The number if bits should be between 0 and 8. Got {bits}")
     if not checked(img):
@@ -166,7 +166,7 @@ def _bytes(img: Tensor) -> None:
 
 
 def solarize(img: Any, threshold: float) -> Any:
-    """Values at or above the threshold inverted."""
+    """Invert values at or above the threshold."""
     if not checked(img):
         from PIL import ImageOps
 
@@ -178,7 +178,7 @@ def solarize(img: Any, threshold: float) -> Any:
 
 
 def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
-    """0 is a smoothed image, 1 the image itself, 2 twice as sharp."""
+    """Adjust sharpness: 0 gives a smoothed image, 1 the image, 2 twice the sharpness."""
     if not checked(img):
         return _enhanced(img, "Sharpness", sharpness_factor)
     _not_negative("sharpness_factor", sharpness_factor)
@@ -193,14 +193,14 @@ def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
 
 
 def _convolved(x: Tensor, kernel: Tensor) -> Tensor:
-    """Each channel of images (..., C, H, W) with one kernel."""
+    """Convolve each channel of images (..., C, H, W) with one kernel."""
     flat = x.reshape(-1, 1, *x.shape[-2:])
     found = F.conv2d(flat, kernel[None, None])
     return found.reshape(*x.shape[:-2], *found.shape[-2:])
 
 
 def autocontrast(img: Any) -> Any:
-    """Each channel stretched from black to full brightness; one of a single value stays."""
+    """Stretch each channel to the full range; constant channels are unchanged."""
     if not checked(img):
         from PIL import ImageOps
 
@@ -214,7 +214,7 @@ def autocontrast(img: Any) -> Any:
 
 
 def equalize(img: Any) -> Any:
-    """Each channel with (nearly) as many pixels of every brightness: Pillow's way, by a table from the histogram's sums."""
+    """Equalize the histogram of each channel, as Pillow does, by a lookup table from cumulative counts."""
     if not checked(img):
         from PIL import ImageOps
 
@@ -239,7 +239,7 @@ def _equalized(plane: Tensor) -> Tensor:
 
 
 def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
-    """Smoothed by a Gaussian window of `kernel_size` (x, y) pixels, odd numbers; `sigma` (x, y), by default 0.15 size + 0.35."""
+    """Blur with a Gaussian kernel of odd `kernel_size` (x, y); `sigma` (x, y) defaults to 0.15 size + 0.35."""
     if not isinstance(kernel_size, (int, list, tuple)):
         raise TypeError(f"kernel_size should be int or a sequence of integers. Got {type(kernel_size)}")
     sizes = [kernel_size] * 2 if isinstance(kernel_size, int) else list(kernel_size)

@@ -1,4 +1,4 @@
-"""From Pillow images and arrays to tensors and back, between types of elements, and to mean 0 and deviation 1."""
+"""Functional conversions between Pillow images, arrays and tensors, between dtypes, and normalization."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _BANDS = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGBX")}
 
 
 def to_tensor(pic: Any) -> Tensor:
-    """A Pillow image or an array (H, W) or (H, W, C) as a tensor (C, H, W).
+    """Convert a Pillow image or an array (H, W) or (H, W, C) to a tensor (C, H, W).
 
-    Bytes become floats between 0 and 1 of the default dtype; other types keep their values (int32, int16 or float32).
+    Bytes become floats in [0, 1] of the default dtype; other types keep their values (int32, int16 or float32).
     """
     if not (is_pil(pic) or isinstance(pic, numpy.ndarray)):
         raise TypeError(f"pic should be PIL Image or ndarray. Got {type(pic)}")
@@ -35,7 +35,7 @@ def to_tensor(pic: Any) -> Tensor:
 
 
 def pil_to_tensor(pic: Any) -> Tensor:
-    """A Pillow image as a tensor (C, H, W) of the image's own values."""
+    """Convert a Pillow image to a tensor (C, H, W) without scaling."""
     if not is_pil(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
     return _channels_first(numpy.asarray(pic).astype(numpy.uint8) if pic.mode == "1" else numpy.array(pic, copy=True))
@@ -55,9 +55,9 @@ def _scaled(img: Tensor) -> Tensor:
 
 
 def convert_image_dtype(image: Tensor, dtype: Any = None) -> Tensor:
-    """The image in another dtype (float32 unless given), its values scaled: 255 of uint8 is 1 of a float.
+    """Convert an image to another dtype (default float32), scaling its values: 255 in uint8 becomes 1.0.
 
-    RuntimeError for float32 to int32 or int64 and float64 to int64, whose largest values the floats cannot hold.
+    Raises RuntimeError from float32 to int32 or int64 and from float64 to int64, where floats cannot represent the largest values.
     """
     if not isinstance(image, Tensor):
         raise TypeError(f"Input img should be Tensor Image, got {type(image)}")
@@ -70,7 +70,7 @@ def convert_image_dtype(image: Tensor, dtype: Any = None) -> Tensor:
         wide = (engine.int32, engine.int64) if image.dtype == engine.float32 else (engine.int64,) if image.dtype == engine.float64 else ()
         if dtype in wide:
             raise RuntimeError(f"The cast from {image.dtype} to {dtype} cannot be performed safely.")
-        # (nearly) equal intervals of the floats go to each integer; times 255 alone, only 1.0 itself would give 255
+        # map (nearly) equal intervals to each integer; with a factor of 255, only exactly 1.0 would give 255
         return image.mul(largest(dtype) + 1.0 - 1e-3).to(dtype)
     here, there = largest(image.dtype), largest(dtype)
     if dtype.is_floating_point:
@@ -81,10 +81,10 @@ def convert_image_dtype(image: Tensor, dtype: Any = None) -> Tensor:
 
 
 def to_pil_image(pic: Any, mode: str | None = None) -> Any:
-    """A tensor (C, H, W) or an array (H, W, C) as a Pillow image. Floats are taken to lie between 0 and 1, unless `mode` is "F".
+    """Convert a tensor (C, H, W) or array (H, W, C) to a Pillow image. Floats are expected in [0, 1], unless `mode` is "F".
 
-    `mode` is chosen by the number of channels and the dtype: "L", "I;16", "I", "F"; "LA"; "RGB"; "RGBA". ValueError for a mode that
-    does not fit them, TypeError for a dtype that no mode has.
+    The default mode follows from the channels and dtype: "L", "I;16", "I", "F", "LA", "RGB" or "RGBA". Raises ValueError for a mode that
+    does not match, and TypeError for an unsupported dtype.
     """
     from PIL import Image
 
@@ -121,7 +121,7 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
 
 
 def _image(Image: Any, array: numpy.ndarray, mode: str) -> Any:
-    """`Image.fromarray` with a mode, which newer Pillows have in other words."""
+    """`Image.fromarray` with a mode, independent of the Pillow version."""
     found = Image.fromarray(array)
     if found.mode == mode:
         return found
@@ -131,7 +131,7 @@ def _image(Image: Any, array: numpy.ndarray, mode: str) -> Any:
 
 
 def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
-    """`(tensor - mean) / std`, by channels, of a float image (..., C, H, W). RuntimeError for more means than channels."""
+    """Compute `(tensor - mean) / std` per channel of a float image (..., C, H, W). Raises RuntimeError for more means than channels."""
     mean, std = statistics(tensor, mean, std)
     found = tensor.sub_(mean) if inplace else tensor - mean
     if found.shape != tensor.shape:
@@ -143,7 +143,7 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
 
 
 def statistics(tensor: Tensor, mean: Any, std: Any) -> tuple[Tensor, Tensor]:
-    """Mean and deviation as `normalize` uses them: (C, 1, 1), of the image's dtype. It checks the image besides."""
+    """Check an image, and return mean and standard deviation (C, 1, 1) in its dtype."""
     if not isinstance(tensor, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(tensor)}")
     if not tensor.is_floating_point():
@@ -160,7 +160,7 @@ def statistics(tensor: Tensor, mean: Any, std: Any) -> tuple[Tensor, Tensor]:
 
 
 def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool = False) -> Tensor:
-    """The tensor image with `v` in the rectangle of h rows and w columns whose upper left corner is row i, column j."""
+    """Return the tensor image with `v` in the rectangle of height h and width w at row i, column j."""
     if not isinstance(img, Tensor):
         raise TypeError(f"img should be Tensor Image. Got {type(img)}")
     checked(img)

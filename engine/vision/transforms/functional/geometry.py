@@ -1,4 +1,4 @@
-"""Parts of an image, its mirror images, more around it, and other sizes."""
+"""Functional transforms of geometry: flips, crops, padding and resizing."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _PADDING = {"constant": "constant", "edge": "replicate", "reflect": "reflect", "
 
 
 def hflip(img: Any) -> Any:
-    """Left and right exchanged."""
+    """Flip horizontally."""
     return img.flip(-1) if checked(img) else img.transpose(0)  # Image.Transpose.FLIP_LEFT_RIGHT
 
 
 def vflip(img: Any) -> Any:
-    """Top and bottom exchanged."""
+    """Flip vertically."""
     return img.flip(-2) if checked(img) else img.transpose(1)  # Image.Transpose.FLIP_TOP_BOTTOM
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """The rectangle with that upper left corner; what lies outside the image is 0."""
+    """Crop the rectangle with the given upper left corner; pixels outside the image are 0."""
     if not checked(img):
         return img.crop((left, top, left + width, top + height))
     h, w = img.shape[-2:]
@@ -42,10 +42,10 @@ def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
 
 
 def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
-    """More pixels around: `padding` on all sides, or (left and right, top and bottom), or (left, top, right, bottom); negative ones crop.
+    """Pad all sides, (left and right, top and bottom), or (left, top, right, bottom); negative values crop.
 
-    `padding_mode`: "constant" (of `fill`), "edge" (the last pixel), "reflect" (the mirror image without the last pixel), "symmetric"
-    (with it).
+    `padding_mode` is "constant" (`fill`), "edge" (repeats the border pixel), "reflect" (mirrors without the border pixel) or "symmetric"
+    (mirrors with it).
     """
     tensor = checked(img)
     if not isinstance(padding, (numbers.Number, tuple, list)):
@@ -72,7 +72,7 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
 
 
 def _sides(padding: Any) -> list[int]:
-    """[left, top, right, bottom]."""
+    """Return [left, top, right, bottom]."""
     given = [padding] if isinstance(padding, numbers.Number) else list(padding)
     if len(given) not in (1, 2, 4):
         raise ValueError(f"Padding must be an int or a 1, 2, or 4 element tuple, not a {len(given)} element tuple")
@@ -113,7 +113,7 @@ def _pad_pil(img: Any, sides: list[int], fill: Any, padding_mode: str) -> Any:
 
 
 def size_of(size: Any, message: str) -> Any:
-    """(height, width) from a number or a sequence of one; a sequence of two stays. ValueError with the message otherwise."""
+    """Return (height, width) from a scalar or a sequence of one or two values. Raises ValueError with the message otherwise."""
     if isinstance(size, numbers.Number):
         return int(size), int(size)  # type: ignore[call-overload]
     if isinstance(size, Sequence) and len(size) == 1:
@@ -124,7 +124,7 @@ def size_of(size: Any, message: str) -> Any:
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
-    """The middle of the image; a smaller image gets zeros around it first."""
+    """Crop the center, padding smaller images with zeros."""
     rows, columns = size_of(output_size, "Please provide only two dimensions (h, w) for size.")
     _, height, width = get_dimensions(img)
     if columns > width or rows > height:
@@ -137,7 +137,7 @@ def center_crop(img: Any, output_size: Any) -> Any:
 
 
 def five_crop(img: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
-    """The four corners and the middle: upper left, upper right, lower left, lower right, centre."""
+    """Crop the corners and the center: upper left, upper right, lower left, lower right, center."""
     rows, columns = size_of(size, "Please provide only two dimensions (h, w) for size.")
     _, height, width = get_dimensions(img)
     if columns > width or rows > height:
@@ -147,13 +147,13 @@ def five_crop(img: Any, size: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 
 def ten_crop(img: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
-    """`five_crop` of the image and of its mirror image (upside down with `vertical_flip`)."""
+    """`five_crop` of the image and of its mirror image (flipped vertically with `vertical_flip`)."""
     size = size_of(size, "Please provide only two dimensions (h, w) for size.")
     return five_crop(img, size) + five_crop(vflip(img) if vertical_flip else hflip(img), size)
 
 
 def resized(height: int, width: int, size: Any, max_size: int | None = None) -> tuple[int, int]:
-    """The (height, width) that `resize` makes: of one number, the shorter side's, and the longer one's at most `max_size`."""
+    """Return the (height, width) that `resize` produces; a single value is the shorter side, with the longer at most `max_size`."""
     if len(size) == 2:
         return int(size[0]), int(size[1])
     short, long = (width, height) if width <= height else (height, width)
@@ -173,10 +173,10 @@ def resize(
     max_size: int | None = None,
     antialias: bool | None = True,
 ) -> Any:
-    """The image in another size: (height, width), or the length of the shorter side.
+    """Resize to (height, width), or the shorter side to a length.
 
-    `antialias` matters for tensors and the modes bilinear and bicubic; Pillow always does it. Integer tensors are worked on as float32
-    and rounded.
+    `antialias` affects tensors in bilinear and bicubic mode; Pillow always antialiases. Integer tensors are computed in float32 and
+    rounded.
     """
     interpolation = interpolation_of(interpolation)
     if isinstance(size, (list, tuple)):
@@ -214,5 +214,5 @@ def resized_crop(
     interpolation: Any = InterpolationMode.BILINEAR,
     antialias: bool | None = True,
 ) -> Any:
-    """`crop`, then `resize`."""
+    """Apply `crop`, then `resize`."""
     return resize(crop(img, top, left, height, width), size, interpolation, antialias=antialias)

@@ -1,4 +1,4 @@
-"""What all transforms ask of an image, a Pillow image or a tensor (..., C, H, W): its kind, its size, its largest value."""
+"""Helpers of the transforms: kind, size and value range of a Pillow image or tensor (..., C, H, W)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine import Tensor
 
 
 class InterpolationMode(Enum):
-    """How values between pixels are found. "box", "hamming" and "lanczos" are for Pillow images only."""
+    """Interpolation modes. "box", "hamming" and "lanczos" are for Pillow images only."""
 
     NEAREST = "nearest"
     NEAREST_EXACT = "nearest-exact"
@@ -22,7 +22,7 @@ class InterpolationMode(Enum):
     LANCZOS = "lanczos"
 
 
-# Pillow's numbers; its "nearest" is what PyTorch calls "nearest-exact"
+# Pillow's codes; its "nearest" is PyTorch's "nearest-exact"
 pil_modes_mapping = {
     InterpolationMode.NEAREST: 0,
     InterpolationMode.BILINEAR: 2,
@@ -37,7 +37,7 @@ _LARGEST = {"uint8": 255, "int8": 127, "int16": 32767, "uint16": 65535, "int32":
 
 
 def interpolation_of(mode: Any) -> InterpolationMode:
-    """The mode; Pillow's numbers are taken too. TypeError for anything else."""
+    """Return the mode, given itself or Pillow's code. Raises TypeError for anything else."""
     if isinstance(mode, InterpolationMode):
         return mode
     if isinstance(mode, int) and int(mode) in _BY_NUMBER:
@@ -46,14 +46,14 @@ def interpolation_of(mode: Any) -> InterpolationMode:
 
 
 def is_pil(img: Any) -> bool:
-    """Whether this is a Pillow image."""
+    """Return whether `img` is a Pillow image."""
     from PIL import Image
 
     return isinstance(img, Image.Image)
 
 
 def checked(img: Any) -> bool:
-    """Whether this is a tensor (True) or a Pillow image (False). TypeError for anything else, and for tensors below two dimensions."""
+    """Return True for a tensor and False for a Pillow image. Raises TypeError for anything else, and for tensors below 2-D."""
     if isinstance(img, Tensor):
         if img.ndim < 2:
             raise TypeError(f"Tensor is not a torch image: it should have shape (..., H, W), got {tuple(img.shape)}")
@@ -64,24 +64,24 @@ def checked(img: Any) -> bool:
 
 
 def get_dimensions(img: Any) -> list[int]:
-    """[channels, height, width]."""
+    """Return [channels, height, width]."""
     if checked(img):
         return [1 if img.ndim == 2 else img.shape[-3], *img.shape[-2:]]
     return [len(img.getbands()), img.height, img.width]
 
 
 def get_image_size(img: Any) -> list[int]:
-    """[width, height]."""
+    """Return [width, height]."""
     return get_dimensions(img)[:0:-1]
 
 
 def get_image_num_channels(img: Any) -> int:
-    """How many channels the image has."""
+    """Return the number of channels."""
     return get_dimensions(img)[0]
 
 
 def check_channels(img: Tensor, permitted: tuple[int, ...] = (1, 3), least: int = 2) -> None:
-    """TypeError unless the tensor has `least` dimensions and as many channels as is permitted."""
+    """Raise TypeError unless the tensor has at least `least` dimensions and a permitted number of channels."""
     if img.ndim < least:
         raise TypeError(f"Input image tensor should have at least {least} dimensions, but found {img.ndim}")
     if get_image_num_channels(img) not in permitted:
@@ -89,14 +89,14 @@ def check_channels(img: Tensor, permitted: tuple[int, ...] = (1, 3), least: int 
 
 
 def largest(dtype: Any) -> int:
-    """The value that stands for full brightness: an integer type's largest, 1 for floats."""
+    """Return the value of full brightness: the maximum of an integer dtype, 1 for floats."""
     return _LARGEST.get(str(dtype).removeprefix("torch."), 1)
 
 
 def in_floats(img: Tensor, kinds: tuple[Any, ...], work: Any) -> Tensor:
-    """`work` on the image as a batch (N, C, H, W) of the first of `kinds`, unless it is of one of them; the result as the image was.
+    """Apply `work` to the image as a batch (N, C, H, W), cast to `kinds[0]` unless its dtype is in `kinds`, and convert back.
 
-    Integers are rounded, half to even.
+    Integer results are rounded half to even.
     """
     batch = img if img.ndim >= 4 else img[None] if img.ndim == 3 else img[None, None]
     cast = img.dtype not in kinds
@@ -107,14 +107,14 @@ def in_floats(img: Tensor, kinds: tuple[Any, ...], work: Any) -> Tensor:
 
 
 def float_like(img: Tensor) -> Any:
-    """The type that an image is worked on in: its own when that is a float, else float32."""
+    """Return the dtype for computations: the image's own if floating point, else float32."""
     return img.dtype if img.is_floating_point() else engine.float32
 
 
 def pil_fill(fill: Any, img: Any) -> Any:
-    """The colour for a Pillow image's new pixels: a number stands for all bands. ValueError when the numbers do not match the bands."""
+    """Return the color of new pixels in a Pillow image; a scalar is used for all bands. Raises ValueError if the lengths differ."""
     if isinstance(fill, str):
-        return fill  # the name of a colour
+        return fill  # a color name
     bands = len(img.getbands())
     given = list(fill) if isinstance(fill, (list, tuple)) else [0 if fill is None else fill]
     if len(given) not in (1, bands):
@@ -124,5 +124,5 @@ def pil_fill(fill: Any, img: Any) -> Any:
 
 
 def deprecated(text: str) -> None:
-    """A warning, as torchvision's, at the line of the program that called the caller."""
+    """Emit a warning at the line that called the caller, as torchvision does."""
     warnings.warn(text, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Images read at other places: rotations, affine and perspective maps, elastic displacements."""
+"""Functional transforms by resampling: rotations, affine and perspective transforms, and elastic displacements."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from engine.nn import functional as F
 from .convert import pil_to_tensor, to_pil_image
 from .images import InterpolationMode, checked, float_like, get_dimensions, in_floats, interpolation_of, pil_fill, pil_modes_mapping
 
-_AFFINE, _PERSPECTIVE = 0, 2  # Pillow's numbers of its transforms
+_AFFINE, _PERSPECTIVE = 0, 2  # Pillow's codes of its transforms
 
 
 def _inverse_affine_matrix(center: Any, angle: float, translate: Any, scale: float, shear: Any) -> list[float]:
-    """Six numbers that take a new pixel's place to the old one's: the inverse of T C R Shear Scale C^-1 (degrees; x, y).
+    """Return six coefficients that map output to input pixels: the inverse of T C R Shear Scale C^-1 (degrees; x, y).
 
-    C moves the centre to 0, T translates, R rotates clockwise on the screen. The 2 x 2 part of R Shear has determinant 1, so its inverse
-    is its adjugate.
+    C moves the center to 0, T translates, and R rotates clockwise on the screen. The 2 x 2 part of R Shear has determinant 1, so its
+    inverse is its adjugate.
     """
     turn, sx, sy = math.radians(angle), math.radians(shear[0]), math.radians(shear[1])
     a = math.cos(turn - sy) / math.cos(sy)
@@ -35,7 +35,7 @@ def _inverse_affine_matrix(center: Any, angle: float, translate: Any, scale: flo
 
 
 def _affine_grid(matrix: list[float], size: tuple[int, int], new: tuple[int, int], img: Tensor) -> Tensor:
-    """Places (1, H', W', 2) for `grid_sample`, by a matrix whose origin is the middle of the image."""
+    """Return sampling positions (1, H', W', 2) for `grid_sample`, by a matrix relative to the image center."""
     theta = engine.tensor(matrix, dtype=float_like(img), device=img.device).reshape(2, 3)
     (h, w), (rows, columns) = size, new
     grid = _pixels(rows, columns, img, -columns * 0.5 + 0.5, -rows * 0.5 + 0.5)
@@ -44,7 +44,7 @@ def _affine_grid(matrix: list[float], size: tuple[int, int], new: tuple[int, int
 
 
 def _pixels(rows: int, columns: int, img: Tensor, x: float, y: float) -> Tensor:
-    """(x, y, 1) of every pixel, row by row, the first one's being the given x and y."""
+    """Return (x, y, 1) for every pixel in row order, starting at the given x and y."""
     kind = {"dtype": float_like(img), "device": img.device}
     ys = engine.linspace(y, y + rows - 1, rows, **kind)
     xs = engine.linspace(x, x + columns - 1, columns, **kind)
@@ -65,7 +65,7 @@ def _sampled(img: Tensor, grid: Tensor, interpolation: InterpolationMode, fill: 
     def work(x: Tensor) -> Tensor:
         lead, x = x.shape[:-3], x.reshape(-1, *x.shape[-3:])
         places = grid.to(x.dtype).expand(x.shape[0], -1, -1, -1)
-        inside = engine.ones_like(x[:, :1])  # how much of each new pixel lies in the old image
+        inside = engine.ones_like(x[:, :1])  # coverage of each new pixel by the old image
         both = x if colours is None else engine.cat([x, inside], dim=1)
         both = F.grid_sample(both, places, mode=mode, padding_mode="zeros", align_corners=False)
         if colours is not None:
@@ -87,9 +87,9 @@ def affine(
     fill: Any = None,
     center: list[int] | None = None,
 ) -> Any:
-    """Rotated by `angle` degrees clockwise, sheared by degrees (x, y), scaled around the centre, and moved by `translate` pixels (x, y).
+    """Rotate clockwise by `angle` degrees, shear by degrees (x, y), scale about the center, and translate by pixels (x, y).
 
-    Tensors know the modes nearest and bilinear.
+    Tensors support the modes nearest and bilinear.
     """
     interpolation = interpolation_of(interpolation)
     if not isinstance(angle, (int, float)):
@@ -132,7 +132,7 @@ def rotate(
     center: list[int] | None = None,
     fill: Any = None,
 ) -> Any:
-    """Rotated by `angle` degrees counter-clockwise around `center` (x, y), by default the middle. `expand` makes room for the corners."""
+    """Rotate counterclockwise by `angle` degrees about `center` (x, y), by default the middle. `expand` fits the whole rotated image."""
     interpolation = interpolation_of(interpolation)
     if not isinstance(angle, (int, float)):
         raise TypeError("Argument angle should be int or float")
@@ -147,7 +147,7 @@ def rotate(
 
 
 def _expanded(matrix: list[float], width: int, height: int) -> tuple[int, int]:
-    """(rows, columns) of the whole pixels that the corners' places span, differences below 1e-4 left aside."""
+    """Return (rows, columns) of the whole pixels spanned by the transformed corners, ignoring differences below 1e-4."""
     corners = numpy.array([(x * width, y * height, 1.0) for x in (-0.5, 0.5) for y in (-0.5, 0.5)], numpy.float32)
     places = corners @ numpy.array(matrix, numpy.float32).reshape(2, 3).T + numpy.array([width * 0.5, height * 0.5], numpy.float32)
     low, high = (numpy.trunc(end / numpy.float32(1e-4)) * numpy.float32(1e-4) for end in (places.min(0), places.max(0)))
@@ -156,7 +156,7 @@ def _expanded(matrix: list[float], width: int, height: int) -> tuple[int, int]:
 
 
 def _perspective_coeffs(startpoints: Any, endpoints: Any) -> list[float]:
-    """The eight numbers a..h of x' = (ax + by + c) / (gx + hy + 1), y' = (dx + ey + f) / (gx + hy + 1) that take ends to starts."""
+    """Solve for a..h in x' = (ax + by + c) / (gx + hy + 1), y' = (dx + ey + f) / (gx + hy + 1), which map end to start points."""
     if len(startpoints) != 4 or len(endpoints) != 4:
         raise ValueError(f"Please provide exactly four corners, got {len(startpoints)} startpoints and {len(endpoints)} endpoints.")
     rows = []
@@ -173,7 +173,7 @@ def perspective(
     interpolation: Any = InterpolationMode.BILINEAR,
     fill: Any = None,
 ) -> Any:
-    """The image seen so that its four `startpoints` [x, y] lie at the `endpoints`."""
+    """Apply the perspective transform that moves four `startpoints` [x, y] to the `endpoints`."""
     interpolation = interpolation_of(interpolation)
     a, b, c, d, e, f, g, h = coeffs = _perspective_coeffs(startpoints, endpoints)
     if not checked(img):
@@ -187,7 +187,7 @@ def perspective(
 
 
 def elastic_transform(img: Any, displacement: Tensor, interpolation: Any = InterpolationMode.BILINEAR, fill: Any = None) -> Any:
-    """Every pixel read `displacement` (1, H, W, 2) away, in units of half the image: (x, y)."""
+    """Read every pixel at an offset of `displacement` (1, H, W, 2), as (x, y) in units of half the image."""
     interpolation = interpolation_of(interpolation)
     if not isinstance(displacement, Tensor):
         raise TypeError("Argument displacement should be a Tensor")

@@ -1,7 +1,7 @@
-"""`torchvision.transforms.v2`: the transforms on whole samples, such as `(image, label)` or dicts of images.
+"""`torchvision.transforms.v2`: transforms of whole samples, such as `(image, label)` or dicts of images.
 
-In a sample all Pillow images are changed, each with the same random numbers; where there is none, the first tensor is. The rest stays as it
-is. Images are Pillow's or plain tensors: `tv_tensors` (boxes, masks, videos) are not here.
+All Pillow images in a sample are transformed with the same random numbers; without any, the first tensor is. Everything else is unchanged.
+Images are Pillow images or plain tensors; `tv_tensors` (boxes, masks, videos) are not supported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .mixing import CutMix, MixUp
 from .samples import OnSamples, changed, on_samples
 
 _OTHER = {"AutoAugmentPolicy", "InterpolationMode"} | {"Compose", "RandomApply", "RandomChoice", "RandomOrder", "Lambda"}
-_OTHER |= {"ConvertImageDtype", "Normalize", "ToTensor"}  # what has a class of its own here
+_OTHER |= {"ConvertImageDtype", "Normalize", "ToTensor"}  # these have their own classes here
 globals().update({name: on_samples(name, __name__) for name in _v1 if name not in _OTHER})
 
 
@@ -28,7 +28,7 @@ class ConvertImageDtype(ToDtype):
 
 
 class Normalize(on_samples("Normalize", __name__)):
-    """`(image - mean) / std`, by channels, of a float tensor; one channel becomes as many as there are means."""
+    """Compute `(image - mean) / std` per channel of a float tensor; a single channel broadcasts to the number of means."""
 
     def forward(self, *inputs: Any) -> Any:
         sample = inputs if len(inputs) != 1 else inputs[0]
@@ -36,7 +36,7 @@ class Normalize(on_samples("Normalize", __name__)):
 
 
 class RGB(OnSamples):
-    """An image in grey with its channel three times; one in colour stays."""
+    """Convert a grayscale image to RGB by repeating its channel; color images are unchanged."""
 
     def forward(self, *inputs: Any) -> Any:
         return changed(inputs if len(inputs) != 1 else inputs[0], functional.grayscale_to_rgb)

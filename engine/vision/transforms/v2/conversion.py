@@ -1,4 +1,4 @@
-"""Transforms of samples that have no like in v1: to images, to dtypes, and containers of transforms."""
+"""Transforms of samples without a v1 counterpart: conversions to images and dtypes, and containers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .samples import OnSamples, changed
 
 
 class Identity(nn.Module):
-    """The sample as it is."""
+    """Return the sample unchanged."""
 
     def forward(self, *inputs: Any) -> Any:
         return inputs if len(inputs) != 1 else inputs[0]
 
 
 class Lambda(nn.Module):
-    """A function of the program's own on every part of a sample that is of one of `types`."""
+    """Apply a user-defined function to every part of a sample with one of the `types`."""
 
     def __init__(self, lambd: Callable[[Any], Any], *types: type):
         super().__init__()
@@ -42,7 +42,7 @@ class Lambda(nn.Module):
 
 
 class ToImage(nn.Module):
-    """Pillow images and arrays (H, W, C) as tensors (C, H, W) of their own values; tensors stay."""
+    """Convert Pillow images and arrays (H, W, C) to tensors (C, H, W) without scaling; tensors are unchanged."""
 
     def forward(self, *inputs: Any) -> Any:
         sample = inputs if len(inputs) != 1 else inputs[0]
@@ -50,11 +50,11 @@ class ToImage(nn.Module):
 
 
 class ToPureTensor(Identity):
-    """The sample as it is: tensors here are plain ones."""
+    """Return the sample unchanged: all tensors are plain."""
 
 
 class ToTensor(OnSamples):
-    """Pillow images and arrays as float tensors between 0 and 1. Deprecated: `Compose([ToImage(), ToDtype(float32, scale=True)])`."""
+    """Convert Pillow images and arrays to float tensors. Deprecated: use `Compose([ToImage(), ToDtype(float32, scale=True)])`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class ToTensor(OnSamples):
 
 
 class ToDtype(OnSamples):
-    """The image in another dtype; with `scale` 255 of uint8 is 1 of a float. Pillow images are left alone."""
+    """Convert an image to another dtype; `scale` maps 255 in uint8 to 1.0. Pillow images are unchanged."""
 
     def __init__(self, dtype: Any, scale: bool = False):
         super().__init__()
@@ -84,7 +84,7 @@ class ToDtype(OnSamples):
 
 
 class Compose(nn.Module):
-    """The transforms one after the other."""
+    """Apply the transforms one after another."""
 
     def __init__(self, transforms: Sequence[Callable]):
         super().__init__()
@@ -95,7 +95,7 @@ class Compose(nn.Module):
         self.transforms = transforms
 
     def order(self) -> Sequence[Callable]:
-        """The transforms that are used this time."""
+        """Return the transforms to apply in this call."""
         return self.transforms
 
     def forward(self, *inputs: Any) -> Any:
@@ -109,7 +109,7 @@ class Compose(nn.Module):
 
 
 class RandomApply(Compose):
-    """All of the transforms with probability `p`, none of them otherwise."""
+    """Apply all transforms with probability `p`, else none."""
 
     def __init__(self, transforms: Sequence[Callable], p: float = 0.5):
         super().__init__(transforms)
@@ -122,7 +122,7 @@ class RandomApply(Compose):
 
 
 class RandomChoice(Compose):
-    """One of the transforms, by weights `p` or all alike."""
+    """Apply one transform, chosen with weights `p` or uniformly."""
 
     def __init__(self, transforms: Sequence[Callable], p: list[float] | None = None):
         super().__init__(transforms)
@@ -136,7 +136,7 @@ class RandomChoice(Compose):
 
 
 class RandomOrder(Compose):
-    """All of the transforms in a random order."""
+    """Apply all transforms in a random order."""
 
     def order(self) -> Sequence[Callable]:
         return [self.transforms[i] for i in engine.randperm(len(self.transforms)).tolist()]

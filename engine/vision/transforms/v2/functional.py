@@ -1,4 +1,4 @@
-"""`torchvision.transforms.v2.functional`: v1's functions, and the names that v2 has beside them."""
+"""`torchvision.transforms.v2.functional`: v1's functions, and additional names in v2."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ horizontal_flip, vertical_flip, get_num_channels = hflip, vflip, get_image_num_c
 
 
 def get_size(inpt: Any) -> list[int]:
-    """[height, width]."""
+    """Return [height, width]."""
     return get_dimensions(inpt)[1:]
 
 
 def to_image(inpt: Any) -> Tensor:
-    """A Pillow image or an array (H, W) or (H, W, C) as a tensor (C, H, W) of its own values; a tensor stays."""
+    """Convert a Pillow image or an array (H, W) or (H, W, C) to a tensor (C, H, W) without scaling; a tensor is unchanged."""
     if isinstance(inpt, numpy.ndarray):
         array = inpt[:, :, None] if inpt.ndim == 2 else inpt
         return engine.from_numpy(numpy.ascontiguousarray(array.transpose(2, 0, 1)))
@@ -35,19 +35,19 @@ def to_image(inpt: Any) -> Tensor:
 
 
 def to_dtype(inpt: Tensor, dtype: Any = None, scale: bool = False) -> Tensor:
-    """The tensor in another dtype (float32 unless given); with `scale` 255 of uint8 is 1 of a float."""
+    """Convert a tensor to another dtype (default float32); `scale` maps 255 in uint8 to 1.0."""
     dtype = engine.float32 if dtype is None else dtype
     return convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
 
 
 def normalize(inpt: Tensor, mean: Any, std: Any, inplace: bool = False) -> Tensor:
-    """`(inpt - mean) / std`, by channels, of a float image (..., C, H, W); one channel becomes as many as there are means."""
+    """Compute `(inpt - mean) / std` per channel of a float image (..., C, H, W); a single channel broadcasts to the means."""
     mean, std = statistics(inpt, mean, std)
     return (inpt.sub_(mean) if inplace else inpt - mean).div_(std)
 
 
 def grayscale_to_rgb(inpt: Any) -> Any:
-    """An image in grey with its channel three times; one in colour stays."""
+    """Convert a grayscale image to RGB by repeating its channel; color images are unchanged."""
     if is_pil(inpt):
         return inpt.convert("RGB")
     return inpt.repeat_interleave(3, -3) if inpt.shape[-3] == 1 else inpt

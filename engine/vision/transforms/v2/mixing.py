@@ -1,4 +1,4 @@
-"""Batches mixed with themselves: MixUp (Zhang et al. 2017) and CutMix (Yun et al. 2019)."""
+"""Mix the samples of a batch: MixUp (Zhang et al. 2017) and CutMix (Yun et al. 2019)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.nn import functional as F
 
 
 class _Mixing(nn.Module):
-    """A batch `(images, labels)`: images (N, C, H, W) floats or bytes; labels (N,) integers, or (N, classes) probabilities."""
+    """Base class for batches `(images, labels)`: float or uint8 images (N, C, H, W); labels (N,) or probabilities (N, classes)."""
 
     def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None, labels_getter: Any = "default"):
         super().__init__()
@@ -21,7 +21,7 @@ class _Mixing(nn.Module):
         self.alpha, self.num_classes = float(alpha), num_classes
 
     def mixed(self, images: Tensor, part: float) -> tuple[Tensor, float]:
-        """The mixed images, and how much of each is its own."""
+        """Return the mixed images, and the fraction of each that is its own."""
         raise NotImplementedError
 
     def forward(self, *inputs: Any) -> Any:
@@ -53,14 +53,14 @@ class _Mixing(nn.Module):
 
 
 class MixUp(_Mixing):
-    """Each image added to the one before it in the batch, by parts from a Beta distribution; labels alike."""
+    """Blend each image and label with the previous one in the batch, with a Beta-distributed weight."""
 
     def mixed(self, images: Tensor, part: float) -> tuple[Tensor, float]:
         return images.roll(1, 0).mul(1.0 - part).add(images.mul(part)).to(images.dtype), part
 
 
 class CutMix(_Mixing):
-    """A rectangle of each image from the one before it in the batch; labels by area."""
+    """Replace a rectangle of each image by the previous image's; labels are mixed by area."""
 
     def mixed(self, images: Tensor, part: float) -> tuple[Tensor, float]:
         height, width = images.shape[-2:]

@@ -1,4 +1,4 @@
-"""A transform of images as one of samples: nests of images, labels and other things."""
+"""Apply image transforms to samples: nested containers of images, labels and other values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..functional.images import is_pil
 
 
 def images_of(leaves: list) -> list[int]:
-    """Which leaves of a sample are images: the Pillow images, or the first tensor where there are none."""
+    """Return the indices of a sample's images: all Pillow images, or else the first tensor."""
     pictures = [i for i, leaf in enumerate(leaves) if is_pil(leaf)]
     return pictures or [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)][:1]
 
 
 def changed(sample: Any, change: Callable[[Any], Any], chosen: Callable[[list], list[int]] = images_of) -> Any:
-    """The sample with `change` of each chosen leaf, all with the same random numbers."""
+    """Apply `change` to each chosen leaf of a sample, with the same random numbers for each."""
     leaves = tree.leaves(sample)
     places = chosen(leaves)
     state = engine.get_rng_state() if len(places) > 1 else None
@@ -33,7 +33,7 @@ def changed(sample: Any, change: Callable[[Any], Any], chosen: Callable[[list], 
 
 
 class OnSamples(nn.Module):
-    """What the transforms of this package have in common: what they take, and their text."""
+    """Mixin that applies a transform's `forward` to the images in a sample."""
 
     def forward(self, *inputs: Any) -> Any:
         return changed(inputs if len(inputs) != 1 else inputs[0], super().forward)
@@ -48,14 +48,14 @@ class OnSamples(nn.Module):
 
 
 class _Called(nn.Module):
-    """`forward` for the older transforms, which are no modules and have `__call__` alone."""
+    """`forward` for older transforms that are not modules and only have `__call__`."""
 
     def forward(self, image: Any) -> Any:
         return self._call(image)  # type: ignore[operator]
 
 
 def on_samples(name: str, module: str) -> Any:
-    """The transform of that name in `torchvision.transforms`, on samples."""
+    """Return the named transform of `torchvision.transforms`, adapted to samples."""
     old = _v1[name]
     members = {"__doc__": old.__doc__, "__module__": module}
     if issubclass(old, nn.Module):
