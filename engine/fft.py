@@ -1,4 +1,4 @@
-"""`engine.fft`: discrete Fourier transforms, under PyTorch's names. They are ops; `engine/ops/fft.py` holds them."""
+"""`engine.fft`: discrete Fourier transforms, under PyTorch's names. The ops are in `engine/ops/fft.py`."""
 
 from __future__ import annotations
 

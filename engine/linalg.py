@@ -1,4 +1,4 @@
-"""`engine.linalg`: matrix functions, under PyTorch's names. They are ops; `engine/ops/linalg.py` and `decompose.py` hold them."""
+"""`engine.linalg`: matrix functions, under PyTorch's names. The ops are in `engine/ops/linalg.py` and `decompose.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`engine.special`: special functions, under PyTorch's names. They are ops; `engine/ops/special.py` holds them."""
+"""`engine.special`: special functions, under PyTorch's names. The ops are in `engine/ops/special.py`."""
 
 from __future__ import annotations
 

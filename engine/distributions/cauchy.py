@@ -1,4 +1,4 @@
-"""The Cauchy (Lorentz) distribution, the mean of which is undefined."""
+"""The Cauchy (Lorentz) distribution, which has no mean."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class JoinHook:
         """Called repeatedly while other processes train, to mirror the collectives of one iteration."""
 
     def post_hook(self, is_last_joiner: bool) -> None:
-        """Called once when all processes are done; `is_last_joiner` tells whether this process was among the last."""
+        """Called once when all processes are done; `is_last_joiner` says whether this process was among the last."""
 
 
 class Joinable(ABC):
