@@ -25,7 +25,7 @@ from real_lab import Lab, opened_lab, wait_until  # noqa: E402
 TRAINING = """%load_ext workbench
 import json, time
 from pathlib import Path
-import engine, workbench as wb, workbench.recorder
+import engine, workbench as wb, workbench.recording.recorder
 from engine import nn
 from engine.base import observe
 from engine.nn import functional as F
@@ -35,7 +35,7 @@ model = nn.Sequential(nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)
 optimizer = engine.optim.Adam(model.parameters())
 x, y = engine.randn(128, 1, 8, 8), engine.randint(0, 10, (128,))
 
-workbench.recorder.PLENTY = 5000  # rows; then a recording is full, and soon on a busy machine too
+workbench.recording.recorder.PLENTY = 5000  # rows; then a recording is full, and soon on a busy machine too
 
 def turn():
     optimizer.zero_grad()

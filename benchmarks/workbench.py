@@ -25,12 +25,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import engine
 import programs
 from engine.base import observe
-from workbench import memory_use, timing
-from workbench.answers import time as times
-from workbench.graph import Graph
+from workbench import memory_use
+from workbench.graph import timing
+from workbench.graph.graph import Graph
+from workbench.profiling import answers as times
 from workbench.protocol import AskTiming
-from workbench.recorder import Recorder
-from workbench.session import Session
+from workbench.recording.recorder import Recorder
+from workbench.session.session import Session
 
 BUDGETS = {  # of the issue: microseconds an op, milliseconds a view waits
     "recording, us an op": 5.0,

@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from engine.core.op import registry
 from grouping import grouped
-from workbench.breakpoints import kept as breakpoints
+from workbench.backward.breakpoints import kept as breakpoints
 from workbench.teach import sheet
 
 ROOT = Path(__file__).parents[1]
@@ -66,7 +66,7 @@ def test_the_programs_of_a_page_run_from_top_to_bottom(name, desk):
         code = program_of(block).replace("/shared/", f"{desk.as_posix()}/").replace("tests/graphs/", "")
         if "assert_unchanged" in code:
             code = f"import os\nos.environ['WB_UPDATE'] = '1'\n{code}\ndel os.environ['WB_UPDATE']\n{code}"
-        if "wb.present(view" in code:
+        if "wb.teach.present(view" in code:
             code = f"view = lesson\n{code}"
         file = f"<{name}, program {number}>"
         linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)

@@ -27,33 +27,24 @@ ENGINE = """
     base backends core ops autograd linalg special fft signal amp cuda nn optim func multiprocessing data serialize sparse late settings
     compiler . testing hub futures masked quasirandom distributed distributions profiler onnx utils vision array_api compat
 """
+# Of the workbench likewise: the core up to `subjects`, what a public function finds out about its caller, and the features, of which
+# none imports another. The console commands and Jupyter are on top.
+CORE = "base protocol inspector formulas recording graph backward session torch_models subjects caller"
+FEATURES = "tensors compare memory_use profiling checks whatif training teach exporting testing"
 FLOORS = [
     *((f"engine.{name}" if name != "." else "engine",) for name in ENGINE.split()),
+    *((f"workbench.{name}",) for name in CORE.split()),
+    tuple(f"workbench.{name}" for name in FEATURES.split()),
+    ("workbench.plot",),
     ("workbench",),
-    ("workbench.session",),
-    (
-        "workbench.passes",
-        "workbench.training.loop",
-        "workbench.surface",
-        "workbench.whatif.ask",
-        "workbench.teach.ask",
-        "workbench.teach.sabotage",
-        "workbench.watching",
-        "workbench.subjects",
-        "workbench.torch_models.watch",
-    )
-    + ("workbench.exporting.ask",),
-    ("workbench.jupyter", "workbench.cli", "workbench.__main__"),
+    ("workbench.jupyter",),
+    ("workbench.running",),
+    ("workbench.cli", "workbench.__main__"),
 ]
-# What the workbench's own file imports when it is called, never when it loads: wb.show, wb.step and the like; of Jupyter, and %load_ext, in
-# a notebook only.
-STAIRS = {
-    ("workbench", f"workbench.{room}")
-    for room in ("session", "surface", "watching", "subjects", "whatif.ask", "teach.ask", "teach.sabotage", "exporting.ask", "jupyter")
-}
+# What is imported from above when it is called, never at load: the views of a notebook.
+STAIRS = {("workbench.caller", "workbench.jupyter.widget")}
 STAIRS |= {
-    ("workbench", f"workbench.jupyter.{room}")
-    for room in ("cells", "comm", "display", "errors", "holders", "magics", "pause", "progress", "widget")
+    ("workbench", f"workbench.jupyter.{name}") for name in ("cells", "comm", "display", "errors", "holders", "magics", "pause", "progress")
 }
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
@@ -71,13 +62,13 @@ NAMES = {name_of(path) for path in MODULES}
 
 
 def floor(module: str) -> int:
-    """The number of the module's floor; a package's own `__init__` stands above all that it re-exports."""
+    """The number of the module's floor."""
     parts = module.split(".")
     for end in range(len(parts), 0, -1):
         prefix = ".".join(parts[:end])
-        if prefix in FLOOR and (end == len(parts) or prefix not in ("engine",)):
+        if prefix in FLOOR and (end == len(parts) or prefix not in ("engine", "workbench")):
             return FLOOR[prefix]
-    raise AssertionError(f"{module} stands on no floor: give it one in tests/test_house.py")
+    raise AssertionError(f"{module} is on no floor: give it one in tests/test_house.py")
 
 
 def imports(path: Path, lazy: bool = True) -> set[str]:
@@ -132,14 +123,16 @@ def test_imports_point_down(path):
     for module in sorted(imports(path)):
         top = module.split(".")[0]
         if top in ("engine", "workbench") and (module in at_once or (own, module) not in STAIRS):
-            assert floor(module) <= floor(own), f"{own} imports {module}, which stands on a higher floor"
+            assert floor(module) <= floor(own), f"{own} imports {module}, which is on a higher floor"
+            if floor(module) == floor(own) == FLOOR["workbench.tensors"]:
+                assert module.split(".")[1] == own.split(".")[1], f"{own} imports {module}: features do not import one another"
         if top in JUPYTER:
             assert own.startswith(JUPYTER_ROOMS), f"{own} imports {module}; only workbench/jupyter and workbench/cli.py know Jupyter"
         if top == "torch":
             raise AssertionError(f"{own} imports torch")
 
 
-FOLDERS = sorted({path.parent for path in MODULES if path.is_relative_to(ROOT / "engine") and path.parent != ROOT / "engine"})
+FOLDERS = sorted({path.parent for path in MODULES if path.parent.parent != ROOT})
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.relative_to(ROOT)))

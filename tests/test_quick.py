@@ -1,4 +1,4 @@
-"""What `make quick` leaves out is never all there is of its subject: it has every op, a program, and tests of every room."""
+"""What `make quick` leaves out is never all there is of its subject: it has every op, a program, and tests of every folder."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ OF_THE_CORE = (
     "workbench/test_stepper",
     "workbench/test_session",
 )
-# Rooms that no quick test names, and why.
+# Folders that no quick test names, and why.
 ELSEWHERE = {
-    "workbench.answers": "sessions ask it: tests/workbench/test_session.py",
     "engine.cuda": "a GPU; tests/engine/test_gpu_runtime.py has a stand-in",
+    "workbench.subjects": "the public functions call it: tests/workbench/test_inspect.py",
+    "workbench.profiling": "wb.profile and views call it: tests/workbench/test_timing.py",
     "workbench.torch_models": "PyTorch",
     "workbench.jupyter": "a kernel",
 }
@@ -68,7 +69,7 @@ def test_the_core_is_there(chosen, name):
     assert len([one for one in chosen if one.startswith(f"tests/{name}.py")]) >= 10
 
 
-def test_every_room_is_there(chosen):
+def test_every_folder_is_there(chosen):
     named: set[str] = set()
     for file in {one.partition("::")[0] for one in chosen}:
         for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):

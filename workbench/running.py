@@ -11,7 +11,7 @@ from types import CodeType, ModuleType
 
 import engine
 
-from .tracebacks import trim
+from .base.tracebacks import trim
 
 
 def run(arguments: list[str]) -> int:

@@ -40,7 +40,7 @@ MUST = {"color-contrast", "button-name", "aria-required-children", "aria-require
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", pytest.param("JupyterLab Dark", marks=pytest.mark.long)])
 def test_axe_finds_nothing_in_any_tab(lab, theme):
-    lab.open(SETUP, RECORDED, "wb.inspect(x)")
+    lab.open(SETUP, RECORDED, "wb.describe(x)")
     lab.run_all()
     lab.page.evaluate(AXE.read_text())
     lab.command("gradient-workbench:open")
@@ -85,8 +85,8 @@ def test_axe_finds_nothing_in_any_tab(lab, theme):
 
 
 TEACHING = """y = (model(x) * 2).tanh().sum()
-wb.lesson(y, [wb.say("# A page\\n\\nAn op multiplies by its **slope**: $y = 2x$, see `tanh`.", at="tanh", depth="numbers", step="end"),
-              wb.quiz.gradient(x, y, id="q") if x.requires_grad else wb.quiz("Which?", "a", "choice", choices=["a", "b"], id="q")], title="Slopes")"""
+wb.teach.lesson(y, [wb.teach.say("# A page\\n\\nAn op multiplies by its **slope**: $y = 2x$, see `tanh`.", at="tanh", depth="numbers", step="end"),
+              wb.teach.quiz.gradient(x, y, id="q") if x.requires_grad else wb.teach.quiz("Which?", "a", "choice", choices=["a", "b"], id="q")], title="Slopes")"""
 WRONG = "%%watch\nbad = (x - x.mean() * 1e30).exp().log().sum()\nworse = (bad - bad) / (bad - bad)"
 COMPARED = """with wb.record() as one: (x @ model[0].weight.T).relu().sum()
 with wb.record() as two: (x @ model[0].weight.T).sigmoid().sum()
@@ -125,7 +125,7 @@ def roots_of(lab, at: int):
 
 @pytest.mark.long
 def test_axe_finds_nothing_where_one_learns_and_mends(lab):
-    lab.open(SETUP, TEACHING, WRONG, COMPARED, "wb.modes(lambda v: (v * v).tanh(), engine.randn(3))", LOOP)
+    lab.open(SETUP, TEACHING, WRONG, COMPARED, "wb.teach.modes(lambda v: (v * v).tanh(), engine.randn(3))", LOOP)
     lab.run_all(wait=False)
     lab.page.wait_for_function(f"() => {NOTEBOOK}.content.widgets[5].model.outputs.length > 0")
     lab.page.evaluate(AXE.read_text())
@@ -227,7 +227,10 @@ def test_axe_finds_nothing_in_a_replay_and_forced_colours_leave_nothing_unseen(b
     engine.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
     loss = (model(engine.randn(16, 4)) * 2).sum()
-    wb.export(tmp_path / "replay.html", wb.lesson(loss, [wb.say("One page.", at="mul"), wb.say("Another.", step="end")], title="A lesson"))
+    wb.export(
+        tmp_path / "replay.html",
+        wb.teach.lesson(loss, [wb.teach.say("One page.", at="mul"), wb.teach.say("Another.", step="end")], title="A lesson"),
+    )
     found: dict[str, list[str]] = {}
     for dark in (False, True):
         with opened(browser, tmp_path / "replay.html", dark=dark) as page:

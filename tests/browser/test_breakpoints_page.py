@@ -108,7 +108,7 @@ def test_breakpoints_by_mouse_and_keys_conditions_and_passes(lab):
 
 def test_a_paused_cell_stops_at_the_condition_only(lab):
     """Five of its six passes run by; the sixth stops where 3000·√3 is handed on, and the cell goes on from there."""
-    lab.open(SETUP, 'wb.breakpoint("norm > 5000")\n' + PAUSED)
+    lab.open(SETUP, 'wb.break_at("norm > 5000")\n' + PAUSED)
     lab.run_all(wait=False)
     view = view_of(lab, 1)
     expect(view.get_by_test_id("wb-paused")).to_have_text("cell waits")

@@ -214,7 +214,7 @@ def test_somebody_clicks_about(lab, seed):
     said: list[str] = []
     lab.page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     watched = "%%watch\nmodel = nn.Linear(2, 2)\nfor i in range(3):\n    model(x).sum().backward()"
-    lab.open(SETUP, "wb.step(loss)", watched, "wb.inspect(w)", "print('alive')")
+    lab.open(SETUP, "wb.step(loss)", watched, "wb.describe(w)", "print('alive')")
     lab.command("gradient-workbench:open")
     for at in range(4):
         run_cell(lab, at)

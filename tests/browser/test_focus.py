@@ -16,11 +16,11 @@ CELLS = (
     "%%watch --steps\nloss = (model(x) ** 2).mean()\nloss.backward()",
     "%%watch\nloss = (model(x) ** 2).mean()",
     "wb.step(loss)",
-    "wb.inspect(x)",
+    "wb.describe(x)",
     "wb.show(loss)",
     "wb.check(loss)",
     "wb.memory()",
-    "wb.lesson(loss, [wb.say('One page.', at='mean')], title='A lesson')",
+    "wb.teach.lesson(loss, [wb.teach.say('One page.', at='mean')], title='A lesson')",
     "%%watch\nmodel(engine.randn(16, 5))",
 )
 

@@ -17,7 +17,7 @@ model = nn.Sequential(nn.Linear(6, 4), nn.ReLU(), nn.Linear(4, 2))
 with torch.no_grad():
     model[0].bias[1] = -100.0
 opt = optim.SGD(model.parameters(), lr=0.1)
-wb.tokens(["the", "cat", "sat"])"""
+wb.vocabulary(["the", "cat", "sat"])"""
 WATCHED = """%%watch --steps
 data = torch.rand(40, 6)
 out = model(data)
@@ -130,7 +130,7 @@ def test_rich_looks_and_inspect_in_a_cell(lab):
         SETUP,
         "model",
         "grid = torch.arange(24.).reshape(4, 6)\npart = grid[1:3, ::2].T\nwb.inspect(part)",
-        "wb.inspect(torch.tensor([[0, 1], [2, 9]]), tokens={0: 'un', 1: 'chat', 2: 'noir'})",
+        "wb.describe(torch.tensor([[0, 1], [2, 9]]), tokens={0: 'un', 1: 'chat', 2: 'noir'})",
     )
     lab.run_all()
     expect(lab.cell(1).locator(".jp-RenderedHTMLCommon table tr")).to_have_count(5)

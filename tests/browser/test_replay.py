@@ -18,9 +18,9 @@ import workbench as wb
 from engine import nn
 from engine.base import observe
 from engine.nn import functional as F
-from workbench.passes import PassWatcher
-from workbench.recorder import Recorder
-from workbench.session import Session
+from workbench.recording.recorder import Recorder
+from workbench.session.passes import PassWatcher
+from workbench.session.session import Session
 
 HOSTILE = "</script><script>document.title='taken'</script><!--\u2028<img src=x onerror=alert(1)>"
 
@@ -172,8 +172,8 @@ def test_every_pass_and_every_page_is_in_the_file(browser, tmp_path):
         expect(page.get_by_test_id("wb-alert")).to_be_hidden()
 
     x = engine.tensor(2.0, requires_grad=True)
-    pages = [wb.say("Before the pass.", step="start"), wb.say("The product.", at="mul"), wb.say("All of it.", step="end")]
-    wb.export(tmp_path / "pages.html", wb.lesson(x * 4, pages, title="A lesson"))
+    pages = [wb.teach.say("Before the pass.", step="start"), wb.teach.say("The product.", at="mul"), wb.teach.say("All of it.", step="end")]
+    wb.export(tmp_path / "pages.html", wb.teach.lesson(x * 4, pages, title="A lesson"))
     with opened(browser, tmp_path / "pages.html") as page:
         bar, text = page.locator(".stepper"), page.get_by_test_id("wb-page")
         for words, place in (("Before the pass.", "0"), ("The product.", "1"), ("All of it.", "2")):

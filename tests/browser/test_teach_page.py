@@ -17,13 +17,13 @@ x = engine.tensor([1.5, -0.5])
 w = engine.tensor([0.4, 0.9], requires_grad=True)
 z = (w * x).sum()
 loss = z * z"""
-LESSON = r"""wb.lesson(loss, [
-    wb.say("The **chain rule**: $\\bar{w} = \\bar{z} \\cdot x$. <img src=x onerror=alert(1)>", step="start"),
-    wb.say("Twice z.", at="loss", depth="numbers"),
-    wb.quiz.gradient(w, loss),
-    wb.quiz("What makes it small?", "a small z", "choice", choices=["a large x", "a small z"], id="small"),
+LESSON = r"""wb.teach.lesson(loss, [
+    wb.teach.say("The **chain rule**: $\\bar{w} = \\bar{z} \\cdot x$. <img src=x onerror=alert(1)>", step="start"),
+    wb.teach.say("Twice z.", at="loss", depth="numbers"),
+    wb.teach.quiz.gradient(w, loss),
+    wb.teach.quiz("What makes it small?", "a small z", "choice", choices=["a large x", "a small z"], id="small"),
 ], title="By hand")"""
-MODES = "wb.modes(lambda x: (x * x).sum(), engine.ones(4))"
+MODES = "wb.teach.modes(lambda x: (x * x).sum(), engine.ones(4))"
 KEPT = "() => window.jupyterapp.shell.currentWidget.content.widgets[1].model.getMetadata('gradient_workbench')"
 SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
 
@@ -156,7 +156,7 @@ def test_a_second_browser_follows_until_it_goes_its_own_way(lab):
 
 
 def test_a_student_sees_step_and_value_alone_and_the_notebook_keeps_it(lab):
-    lab.open(SETUP, "wb.step(loss)", 'wb.level("full")')
+    lab.open(SETUP, "wb.step(loss)", 'wb.teach.level("full")')
     for at in (0, 1):
         run_cell(lab, at)
     tabs = lambda: view_of(lab, 1).get_by_role("tab").all_inner_texts()  # noqa: E731

@@ -46,7 +46,7 @@ def seconds(text: str) -> float:
 
 
 def test_where_the_time_went(lab):
-    lab.open(MODEL, TRAIN, "wb.time()")
+    lab.open(MODEL, TRAIN, "wb.profile()")
     lab.run_all()
     lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(2)")  # cells out of sight are not drawn
     view = lab.cell(2).locator(".gradient-workbench")

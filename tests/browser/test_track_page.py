@@ -1,4 +1,4 @@
-"""wb.track in a real JupyterLab: the bar moves while the cell runs, an interrupt leaves the picture as it stands, the next cell works."""
+"""wb.progress in a real JupyterLab: the bar moves while the cell runs, an interrupt leaves the picture as it stands, the next cell works."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from playwright.sync_api import expect
 
 LOOP = """import time
 import workbench as wb
-for i in (t := wb.track(range(100_000), title="<b>endless</b>")):
+for i in (t := wb.progress(range(100_000), title="<b>endless</b>")):
     t.report(loss=1 / (i + 1), **{"<i>norm</i>": float("nan") if i % 2 else 1.0})
     time.sleep(0.005)"""
-NEXT = """for i in (t := wb.track(range(3), title="short")):
+NEXT = """for i in (t := wb.progress(range(3), title="short")):
     t.report(loss=i)"""
 
 

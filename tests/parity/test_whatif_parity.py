@@ -43,7 +43,7 @@ CHANGES = [
 def test_a_fork_is_what_a_hook_gives_in_torch(text, hook):
     mine, others = leaves(ours), leaves(theirs)
     h, loss = net(engine, *mine)
-    fork = wb.fork(wb.step(loss), text, at=h)
+    fork = wb.whatif.fork(wb.step(loss), text, at=h)
     net(torch, *others, hook=hook)[1].backward()
     row = fork.ground.recording.row_of
     for a, b in zip(mine, others, strict=True):
@@ -66,7 +66,7 @@ def test_a_local_jacobian_is_torchs(name):
     expected = torch.autograd.functional.jacobian(lambda x: run(torch, x), torch.tensor(array))
     x = ours(array)
     y = run(engine, x)
-    last = wb.local_jacobian(y)[0]
+    last = wb.whatif.local_jacobian(y)[0]
     found = numpy.asarray(last.values)
     if last.kind == "elementwise":
         found = numpy.diag(found.reshape(-1))
@@ -79,7 +79,7 @@ def test_a_path_is_what_torch_gives_when_all_others_are_cut():
     x, w, b, v = leaves(ours)
     h = engine.tanh(x @ w + b)
     loss = (h * 2).sum() + (h @ v).exp().sum()
-    found = wb.paths(loss, h)
+    found = wb.whatif.paths(loss, h)
     assert found.count == 2
     through = next(p for p in found.listed if any("exp" in name for name in p.names(found.recording)))
     t = torch.tanh(theirs(X) @ theirs(W) + theirs(B)).detach().requires_grad_()
@@ -90,7 +90,7 @@ def test_a_path_is_what_torch_gives_when_all_others_are_cut():
 def test_a_rerun_is_torchs_program_with_the_other_weight():
     mine = leaves(ours)
     _, loss = net(engine, *mine)
-    found = wb.rerun(loss, {mine[1]: "x * 0.5 + 0.1"})
+    found = wb.whatif.rerun(loss, {mine[1]: "x * 0.5 + 0.1"})
     others = [theirs(X), theirs(W * 0.5 + 0.1), theirs(B), theirs(V)]
     _, expected = net(torch, *others)
     expected.backward()

@@ -25,9 +25,9 @@ def nobody_watches() -> Iterator[None]:
 @pytest.fixture
 def fresh_sheet() -> Iterator[None]:
     """No question and no answer is left from another test."""
-    wb.quiz.clear()
+    wb.teach.quiz.clear()
     yield
-    wb.quiz.clear()
+    wb.teach.quiz.clear()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -1,4 +1,4 @@
-"""`wb.why`: every holder that there is in a notebook is found in a real kernel, and the line that is told lets go of the memory."""
+"""`wb.why_alive`: every holder that there is in a notebook is found in a real kernel, and the line that is told lets go of the memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kernels import Kernel, printed
 
 import engine
 import workbench as wb
-from workbench import alive
-from workbench.alive import roots
-from workbench.session import Session
+from workbench.memory_use import alive
+from workbench.memory_use.alive import roots
+from workbench.session.session import Session
 
 SETUP = """%load_ext workbench
 import engine, gc, weakref, functools, threading, types, sys
@@ -116,7 +116,7 @@ def test_a_holder_is_found_and_the_line_lets_go(kernel, holder):
     if holder == "an older output":
         kernel.run("1"), kernel.run("2"), kernel.run("3"), kernel.run("4")
     assert printed(kernel.run("print(R() is not None)")) == "True\n"
-    told = printed(kernel.run("print(wb.why(R()))"))
+    told = printed(kernel.run("print(wb.why_alive(R()))"))
     assert chain in told, told
     assert "kept alive by 1 chain:" in told, told
     assert fix in told or holder == "what the collector alone knows", told
@@ -126,7 +126,7 @@ def test_a_holder_is_found_and_the_line_lets_go(kernel, holder):
 
 def test_all_holders_are_told_and_only_cutting_all_frees(kernel):
     kernel.run("h = fresh(); cache = [h]; best = cache\nh")
-    told = printed(kernel.run("print(wb.why(h))"))
+    told = printed(kernel.run("print(wb.why_alive(h))"))
     assert "by 4 chains" in told, told
     for text in ("the variable h\n", "the variable cache[0]\n", "the variable best[0]\n", "Out["):
         assert text in told, told
@@ -138,7 +138,7 @@ def test_all_holders_are_told_and_only_cutting_all_frees(kernel):
 
 def test_a_pass_that_is_stepped_through_is_told_as_the_workbenchs_own(kernel):
     kernel.run("s = wb.step(saved())")
-    told = printed(kernel.run("print(wb.why(R()))"))
+    told = printed(kernel.run("print(wb.why_alive(R()))"))
     assert "the variable s (the workbench's View) → its graph → saved by exp 300×300 for d_input" in told, told
     assert "by 1 chain:" in told
     assert 'The workbench keeps it too, to show it: wb.release("view", "recordings") lets go of it.' in told
@@ -147,7 +147,7 @@ def test_a_pass_that_is_stepped_through_is_told_as_the_workbenchs_own(kernel):
 
 def test_what_the_workbench_alone_keeps_is_no_chain(kernel):
     kernel.run("%%watch\nh = fresh()\ndel h")
-    told = printed(kernel.run("print(wb.why(R()))"))
+    told = printed(kernel.run("print(wb.why_alive(R()))"))
     assert "nothing of yours was found that keeps it alive" in told
     assert 'The workbench keeps it, to show it: wb.release("recordings") lets go of it.' in told
     kernel.run('wb.release("recordings")')
@@ -160,7 +160,7 @@ def test_a_function_that_runs_in_another_thread_is_told(kernel):
         "def work():\n    mine = fresh()\n    ready.set()\n    go.wait()\n"
         "thread = threading.Thread(target=work); thread.start(); ready.wait()"
     )
-    told = printed(kernel.run("print(wb.why(R()))"))
+    told = printed(kernel.run("print(wb.why_alive(R()))"))
     kernel.run("go.set(); thread.join()")
     assert "work(), which is running" in told and "it ends when work() returns" in told
     assert printed(kernel.run("print(R() is None)")) == "True\n"
@@ -270,15 +270,15 @@ def test_a_long_graph_is_searched_without_recursion():
 
 
 def test_a_search_has_an_end(monkeypatch):
-    monkeypatch.setattr("workbench.alive.search.MOST_OBJECTS", 50)
+    monkeypatch.setattr("workbench.memory_use.alive.search.MOST_OBJECTS", 50)
     x = engine.ones(10)
     told = alive.why(x, {"many": [[i] for i in range(200)], "x": x})
     assert not told.complete and "may be more" in told.sentence
 
 
 def test_why_wants_a_tensor():
-    with pytest.raises(TypeError, match="wb.why takes a tensor of the engine or an array, got builtins.str"):
-        wb.why("x")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="wb.why_alive takes a tensor of the engine or an array, got builtins.str"):
+        wb.why_alive("x")  # type: ignore[arg-type]
 
 
 def test_release_wants_a_word_that_it_knows():
@@ -336,5 +336,5 @@ def test_the_last_error_of_a_python_without_jupyter_is_told(monkeypatch: pytest.
         forward()
     except ValueError as error:
         monkeypatch.setattr(sys, "last_value", error)
-    told = repr(wb.why(found[0]()))
+    told = repr(wb.why_alive(found[0]()))
     assert re.search(r"the last error, sys\.last_value.*: hidden in forward\(\)", told), told

@@ -9,7 +9,7 @@ import workbench as wb
 from engine import nn
 from engine.core import tape
 from engine.nn import functional as F
-from workbench import surface
+from workbench.session import surface
 
 
 class Block(nn.Module):
@@ -68,7 +68,7 @@ def test_an_op_stands_in_the_boxes_of_modules_that_ran_it(name, monkeypatch):
     r = seen.recording
     ran = {node.time: modules_around(r, r.times[node.time]) for node in tape.plan([loss.node]) if not isinstance(node, tape.Leaf)}
     monkeypatch.setattr(surface, "found", lambda tensor: None)
-    monkeypatch.setattr("workbench.retrace.recent", [])
+    monkeypatch.setattr("workbench.recording.retrace.recent", [])
     told = wb.step(loss).recording
     assert told.boxed and "inferred from the parameters" in told.left_out()
     owns = {id(module) for module in model.modules() if module._parameters}

@@ -16,16 +16,17 @@ import engine
 import workbench as wb
 from engine import nn
 from engine.base import observe
-from workbench import breakpoints, conditions, protocol
-from workbench.breakpoints import Breakpoint, Breakpoints
-from workbench.conditions import NAMES, BadCondition, Condition, fetched, health_of, measure
-from workbench.graph import Graph
+from workbench import protocol
+from workbench.backward import breakpoints, conditions
+from workbench.backward.breakpoints import Breakpoint, Breakpoints
+from workbench.backward.conditions import NAMES, BadCondition, Condition, fetched, health_of, measure
+from workbench.backward.stepper import Stepper
+from workbench.graph.graph import Graph
 from workbench.inspector import summary
-from workbench.passes import PassWatcher
-from workbench.recorder import Recorder
-from workbench.retrace import retrace
-from workbench.session import Session
-from workbench.stepper import Stepper
+from workbench.recording.recorder import Recorder
+from workbench.recording.retrace import retrace
+from workbench.session.passes import PassWatcher
+from workbench.session.session import Session
 
 
 @pytest.fixture(autouse=True)

@@ -43,10 +43,11 @@ from engine import nn
 from engine.base import observe
 from engine.optim import SGD, Adam
 from workbench import protocol
+from workbench.checks.answers import check
 from workbench.checks.look import look
-from workbench.graph import Graph
-from workbench.recorder import Recorder
-from workbench.session import Session
+from workbench.graph.graph import Graph
+from workbench.recording.recorder import Recorder
+from workbench.session.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -469,7 +470,7 @@ def test_findings_reach_every_view_with_flags_and_a_thorough_look_is_answered() 
     session.finish({})
     told: list[dict] = []
     client = session.connect(lambda message, buffers: told.append(message))
-    session.check()
+    check(session)
     kinds = [message["type"] for message in told]
     assert kinds == ["flags", "findings"] and told[0]["flags"][0]["glyph"] == "✕" and not told[1]["thorough"]
     assert [one["code"] for one in told[1]["findings"]] == ["nan-forward"]

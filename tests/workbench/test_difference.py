@@ -10,9 +10,9 @@ import pytest
 import engine
 import workbench as wb
 from engine import nn
-from workbench import metrics
-from workbench.comparing import difference
-from workbench.comparing.difference import Difference
+from workbench.backward import metrics
+from workbench.compare import difference
+from workbench.compare.difference import Difference
 
 
 def recorded(program):

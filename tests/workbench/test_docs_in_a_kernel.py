@@ -27,6 +27,6 @@ def test_the_programs_of_a_page_run_cell_by_cell(name, kernel, tmp_path):
     kernel.run(f"import os\nos.chdir({str(tmp_path)!r})\nos.environ['WB_UPDATE'] = '1'\n{BEFORE.get(name, '')}")
     for number, block in enumerate(BLOCK.findall(PAGES[name].read_text("utf-8")), 1):
         code = re.sub(r"(?m)^%load_ext .*$", "", block).replace("/shared/", f"{tmp_path.as_posix()}/").replace("tests/graphs/", "")
-        code = f"view = lesson\n{code}" if "wb.present(view" in code else code
+        code = f"view = lesson\n{code}" if "wb.teach.present(view" in code else code
         errors = [m["content"] for m in kernel.run(code) if m["msg_type"] == "error"]
         assert not errors, f"{name}, program {number}: {errors[0]['ename']}: {errors[0]['evalue']}\n" + "\n".join(errors[0]["traceback"])

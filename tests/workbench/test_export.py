@@ -21,15 +21,15 @@ import workbench as wb
 from engine import nn
 from engine.base import observe
 from engine.nn import functional as F
-from workbench.drawings import outline, text
-from workbench.drawings.drawing import draw
 from workbench.exporting import dot, mermaid, privacy
 from workbench.exporting.ask import sized
 from workbench.exporting.pack import key
+from workbench.graph import outline, text
+from workbench.graph.drawing import draw
 from workbench.jupyter import display
-from workbench.passes import PassWatcher
-from workbench.recorder import Recorder
-from workbench.session import Session
+from workbench.recording.recorder import Recorder
+from workbench.session.passes import PassWatcher
+from workbench.session.session import Session
 
 HOSTILE = '</script><script>alert(1)</script><!-- \u2028 <img src=x onerror="alert(2)"> & "quoted" \\ {record|field} ]]>'
 DOT = shutil.which("dot")
@@ -204,8 +204,13 @@ def test_passes_that_had_no_room_are_counted_and_the_shown_one_is_there(tmp_path
 def test_a_lesson_in_a_replay_knows_where_each_page_is(tmp_path):
     w = engine.ones(3, requires_grad=True)
     loss = (w * 2).sum()
-    pages = [wb.say("start", step="start"), wb.say("the product", at="mul"), wb.say("stay", step=None), wb.say("end", step="end")]
-    lesson = wb.lesson(loss, pages)
+    pages = [
+        wb.teach.say("start", step="start"),
+        wb.teach.say("the product", at="mul"),
+        wb.teach.say("stay", step=None),
+        wb.teach.say("end", step="end"),
+    ]
+    lesson = wb.teach.lesson(loss, pages)
     wb.export(tmp_path / "lesson.html", lesson)
     replay = Replay(tmp_path / "lesson.html")
     assert replay.scene["pages"] == [0, 2, None, 3]  # of sum, mul, w
@@ -586,7 +591,7 @@ def test_stills_of_every_kind_of_view(recorded):
     x = engine.randn(40, 40)
     for session in (wb.show(recorded.loss), wb.diff(recorded, recorded)):
         assert kept_by_github(session.stills()["image/svg+xml"])
-    for report in (wb.memory(), wb.time(), wb.check()):
+    for report in (wb.memory(), wb.profile(), wb.check()):
         assert repr(report)
     markup = display.html(x)
     assert "<script" not in markup and "<style" not in markup

@@ -12,7 +12,8 @@ from hypothesis.extra import numpy as arrays
 
 import engine
 import workbench as wb
-from workbench import faces, protocol
+from workbench import protocol
+from workbench.graph import faces
 
 
 def asked(session, *names):

@@ -21,7 +21,7 @@ engine.manual_seed({seed})
 {name} = nn.Sequential(nn.Linear(4, {wide}), nn.{act}(), nn.Linear({wide}, 3))
 with wb.record():
     {loss} = {name}(engine.randn(5, 4)).square().mean()
-print(wb.fingerprint({loss}))
+print(wb.testing.fingerprint({loss}))
 """
 
 
@@ -46,34 +46,34 @@ def small(op: str = "tanh", dim: int = 1, dtype: Any = None, swap: bool = False)
 
 
 def test_what_is_part_of_the_structure_changes_the_fingerprint() -> None:
-    same = [wb.fingerprint(small()) for _ in range(2)]
+    same = [wb.testing.fingerprint(small()) for _ in range(2)]
     others = [small("sigmoid"), small(dim=0), small(dtype=engine.float64), small(swap=True)]
-    assert same[0] == same[1] and len({same[0], *map(wb.fingerprint, others)}) == 5
+    assert same[0] == same[1] and len({same[0], *map(wb.testing.fingerprint, others)}) == 5
     loss = small()
-    before = wb.fingerprint(loss)
+    before = wb.testing.fingerprint(loss)
     loss.backward()
-    assert wb.fingerprint(loss) == before
+    assert wb.testing.fingerprint(loss) == before
     with pytest.raises(RuntimeError, match="no graph"):
-        wb.fingerprint(engine.ones(2))
+        wb.testing.fingerprint(engine.ones(2))
 
 
 def test_a_graph_that_is_another_one_is_told_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "graphs" / "small.json"
     with pytest.raises(AssertionError, match=r"does not exist.*WB_UPDATE=1"):
-        wb.assert_unchanged(small(), str(file))
-    wb.assert_unchanged(small(), str(file), update=True)
-    wb.assert_unchanged(small(), str(file))
-    assert json.loads(file.read_text())["fingerprint"] == wb.fingerprint(small())
+        wb.testing.assert_unchanged(small(), str(file))
+    wb.testing.assert_unchanged(small(), str(file), update=True)
+    wb.testing.assert_unchanged(small(), str(file))
+    assert json.loads(file.read_text())["fingerprint"] == wb.testing.fingerprint(small())
     with pytest.raises(AssertionError) as raised:
-        wb.assert_unchanged(small("sigmoid"), str(file))
+        wb.testing.assert_unchanged(small("sigmoid"), str(file))
     told = str(raised.value).splitlines()
     assert "-tanh float32 2×3 ← sub 2×3" in told and "+sigmoid float32 2×3 ← sub 2×3" in told
     with pytest.raises(AssertionError, match=r"-#2 sub .* ← #0, #1"):  # nothing but the wiring differs
-        wb.assert_unchanged(small(swap=True), str(file))
+        wb.testing.assert_unchanged(small(swap=True), str(file))
     with wb.record():  # modules are known of one and not of the other: the rest is compared
         recorded = small()
-    wb.assert_unchanged(recorded, str(file))
+    wb.testing.assert_unchanged(recorded, str(file))
     monkeypatch.setenv("WB_UPDATE", "1")
-    wb.assert_unchanged(small("sigmoid"), str(file))
+    wb.testing.assert_unchanged(small("sigmoid"), str(file))
     monkeypatch.delenv("WB_UPDATE")
-    wb.assert_unchanged(small("sigmoid"), str(file))
+    wb.testing.assert_unchanged(small("sigmoid"), str(file))

@@ -9,10 +9,10 @@ from walked import leaf
 
 import engine
 from engine import nn
+from workbench.backward.stepper import Stepper
 from workbench.formulas.typeset import as_text
-from workbench.graph import Graph
-from workbench.retrace import retrace
-from workbench.stepper import Stepper
+from workbench.graph.graph import Graph
+from workbench.recording.retrace import retrace
 
 F = nn.functional
 TARGET = engine.tensor([0, 2, 1])

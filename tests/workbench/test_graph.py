@@ -19,11 +19,11 @@ import workbench as wb
 from engine import nn
 from engine.base import observe
 from engine.data import DataLoader, TensorDataset
-from workbench import graph as graphs
-from workbench.drawings import svg, text
-from workbench.graph import Graph
-from workbench.recorder import Recorder
-from workbench.retrace import retrace
+from workbench.graph import graph as graphs
+from workbench.graph import svg, text
+from workbench.graph.graph import Graph
+from workbench.recording.recorder import Recorder
+from workbench.recording.retrace import retrace
 
 
 def watched(fn, names=None) -> tuple[Graph, object]:
@@ -412,7 +412,7 @@ def test_the_example_of_the_documentation_runs_and_is_grouped_as_it_says():
 
 def test_a_call_that_led_to_several_ops_gives_its_name_to_the_last_and_only_where_it_is_a_tensors():
     """`losses` is a list of numbers: neither a softmax nor a loss may be called so."""
-    bug = wb.sabotage("double_softmax")
+    bug = wb.teach.sabotage("double_softmax")
 
     def run():
         near = engine.nn.functional.cosine_similarity(engine.ones(2, 3), engine.ones(2, 3))

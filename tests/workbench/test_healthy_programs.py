@@ -28,7 +28,7 @@ import workbench as wb
 from engine import nn
 from engine.optim import SGD, Adam
 from workbench.checks.look import look
-from workbench.model_health.gradient_flow import EXPLODING
+from workbench.inspector.gradient_flow import EXPLODING
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "engine"))

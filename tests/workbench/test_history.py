@@ -14,7 +14,7 @@ import engine
 import workbench as wb
 from engine import nn, optim
 from engine.nn import functional as F
-from workbench.model_health import gradient_flow
+from workbench.inspector import gradient_flow
 from workbench.training import curve, history
 from workbench.training.table import COLUMNS
 

@@ -17,11 +17,12 @@ import engine
 import workbench as wb
 from engine import nn
 from engine.nn import functional as F
-from workbench import breakpoints, protocol
-from workbench.comparing.pins import BOARD
+from workbench import protocol
+from workbench.backward import breakpoints
+from workbench.backward.stepper import Stepper
 from workbench.protocol.pack import pack
-from workbench.session import LONGEST, Session
-from workbench.stepper import Stepper
+from workbench.session.session import LONGEST, Session
+from workbench.tensors.pins import BOARD
 
 pytestmark = pytest.mark.slow
 
@@ -78,8 +79,8 @@ def lesson() -> Session:
     a = engine.tensor(2.0, requires_grad=True)
     product = a * 3
     loss = product.tanh()
-    pages = [wb.say("Here", at="mul"), wb.quiz("What is it?", lambda: product, id="x"), wb.quiz("True?", True, id="mean")]
-    session = wb.lesson(loss, pages)
+    pages = [wb.teach.say("Here", at="mul"), wb.teach.quiz("What is it?", lambda: product, id="x"), wb.teach.quiz("True?", True, id="mean")]
+    session = wb.teach.lesson(loss, pages)
     session.kept = a, product, loss
     return session
 

@@ -15,9 +15,9 @@ from walked import leaf
 import engine
 from engine import nn
 from engine.base import observe
-from workbench import lifetimes, recorder, recording
-from workbench.recorder import Recorder
-from workbench.recording import BYTES, Recording
+from workbench.recording import lifetimes, recorder, recording
+from workbench.recording.recorder import Recorder
+from workbench.recording.recording import BYTES, Recording
 
 FILES = {module.__file__ for module in (recorder, recording, lifetimes)}
 SCOPES = {"enter", "leave"}  # a scope that an interrupt leaves open is closed with the one around it

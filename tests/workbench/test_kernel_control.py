@@ -97,7 +97,7 @@ def test_a_run_to_a_breakpoint_can_be_stopped(shell):
     told = shell.finish(request)
     # where Python has no line for the instruction that was interrupted, IPython prints the error instead of sending it
     assert "KeyboardInterrupt" in [m["content"].get("ename") for m in told] or "\nKeyboardInterrupt\n" in printed(told)
-    shell.run("import workbench.breakpoints; workbench.breakpoints.kept.clear()")
+    shell.run("from workbench.backward.breakpoints import kept; kept.clear()")
 
 
 RECORDED = """%%watch

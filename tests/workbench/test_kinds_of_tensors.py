@@ -16,11 +16,11 @@ from engine import distributions, func, nn
 from engine.autograd import Function, graph
 from engine.base import observe
 from engine.utils.checkpoint import checkpoint
+from workbench.backward.stepper import Stepper
 from workbench.inspector.numbers import summary
-from workbench.passes import PassWatcher
-from workbench.recorder import Recorder
-from workbench.session import Session
-from workbench.stepper import Stepper
+from workbench.recording.recorder import Recorder
+from workbench.session.passes import PassWatcher
+from workbench.session.session import Session
 
 Made = tuple[engine.Tensor, dict[str, Any]]
 

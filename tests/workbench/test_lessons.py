@@ -22,11 +22,11 @@ pytestmark = pytest.mark.usefixtures("fresh_sheet")
 def lesson(**options):
     x, w, z, loss = program()
     pages = [
-        wb.say("Hello", step="start"),
-        wb.say("Here", at="sum", depth="numbers", overlay="bytes"),
-        wb.quiz("What is `z`?", lambda: z, id="z", **options),
+        wb.teach.say("Hello", step="start"),
+        wb.teach.say("Here", at="sum", depth="numbers", overlay="bytes"),
+        wb.teach.quiz("What is `z`?", lambda: z, id="z", **options),
     ]
-    return wb.lesson(loss, pages, "By hand"), loss
+    return wb.teach.lesson(loss, pages, "By hand"), loss
 
 
 def test_a_lesson_walks_the_pass():
@@ -92,39 +92,39 @@ def test_what_the_notebook_kept_comes_back_once():
 def test_places_that_there_are_not_are_refused():
     _, _, _, loss = program()
     with pytest.raises(ValueError, match="Nothing in this graph is called 'conv'"):
-        wb.lesson(loss, [wb.say("x", at="conv")])
+        wb.teach.lesson(loss, [wb.teach.say("x", at="conv")])
     with pytest.raises(ValueError, match="at least one step"):
-        wb.lesson(loss, [])
-    with pytest.raises(TypeError, match=r"wb\.say"):
-        wb.lesson(loss, ["text"])
+        wb.teach.lesson(loss, [])
+    with pytest.raises(TypeError, match=r"wb\.teach\.say"):
+        wb.teach.lesson(loss, ["text"])
     with pytest.raises(TypeError, match="about a loss"):
-        wb.lesson(3, [wb.say("x")])
+        wb.teach.lesson(3, [wb.teach.say("x")])
     for wrong in ({"depth": "deep"}, {"overlay": "heat"}, {"step": "later"}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            wb.say("x", **wrong)
+            wb.teach.say("x", **wrong)
 
 
 def test_a_lesson_in_a_file(tmp_path):
     _, _, _, loss = program()
-    wb.quiz("What now?", 1.0, id="q1")
+    wb.teach.quiz("What now?", 1.0, id="q1")
     file = tmp_path / "lesson.md"
     file.write_text(
         "# One\n<!-- step: start -->\n\n---\n<!-- at: mul 2, depth: shapes -->\nTwo\n```\n<!-- not a note -->\n---\nnor a page\n```\n---\n<!-- quiz: q1 -->\n"
     )
-    session = wb.lesson(loss, str(file))
+    session = wb.teach.lesson(loss, str(file))
     first, second, third = session.lesson.message().pages
     assert (first.text[0][0], second.depth, third.question.name) == ("h", "shapes", "q1")
     assert session.recording.ops[second.node].name == "mul" and second.text[-1] == ["pre", "<!-- not a note -->\n---\nnor a page"]
     for text, said in (("<!-- colour: red -->", "Page 1"), ("x\n---\n<!-- quiz: q9 -->", "Page 2.*q9")):
         file.write_text(text)
         with pytest.raises(ValueError, match=said):
-            wb.lesson(loss, str(file))
+            wb.teach.lesson(loss, str(file))
 
 
 def test_a_lesson_about_a_recording_and_requests_without_one():
     with wb.record() as r:
         y = engine.arange(3.0).sum()
-    session = wb.lesson(r, [wb.say("No gradient here", at="sum")])
+    session = wb.teach.lesson(r, [wb.teach.say("No gradient here", at="sum")])
     assert session.stepper is None and session.lesson.rows[0] >= 0 and y is not None
     plain_session = wb.show(program()[3])
     assert "There is no lesson" in ask(plain_session, "turn_page", to=1)[0]["sentence"]
@@ -136,7 +136,7 @@ def test_the_page_of_the_documentation_runs(tmp_path, monkeypatch):
     names: dict = {}
     exec(page.split("```python")[1].split("```")[0], names)
     assert "page 1 of 3" in repr(names["lesson"])
-    assert wb.grade("answers.json", "w-bar").points == 1
+    assert wb.teach.grade("answers.json", "w-bar").points == 1
     assert f"one of {len(BUGS)} bugs" in page
 
 
@@ -151,7 +151,7 @@ def test_messages_of_lessons_are_read_with_care():
 
 
 def test_a_class_follows_through_a_file(tmp_path, monkeypatch):
-    from workbench.teach import lesson as module
+    from workbench.teach import lessons as module
 
     monkeypatch.setattr(module, "SECONDS", 0.02)
     file = tmp_path / "class.json"
@@ -161,7 +161,7 @@ def test_a_class_follows_through_a_file(tmp_path, monkeypatch):
     client = student.connect(lambda message, buffers: heard.append(message))
     student.lesson.follow(file)
     wait_for(lambda: "not there yet" in student.lesson.trouble)
-    wb.present(teacher, file)
+    wb.teach.present(teacher, file)
     teacher.next()
     wait_for(lambda: student.lesson.at == 1)
     with student.lock:  # the page changes before the views are notified, both under this lock
@@ -195,8 +195,8 @@ def wait_for(true, seconds=60.0):
 
 
 def test_following_takes_a_view_of_a_pass(tmp_path):
-    with pytest.raises(TypeError, match=r"wb\.lesson"):
-        wb.present(3, tmp_path / "x.json")
-    session = wb.lesson(program()[3], [wb.say("x")])
+    with pytest.raises(TypeError, match=r"wb\.teach\.lesson"):
+        wb.teach.present(3, tmp_path / "x.json")
+    session = wb.teach.lesson(program()[3], [wb.teach.say("x")])
     with pytest.raises(FileNotFoundError, match="no folder 'nowhere'"):
-        wb.present(session, tmp_path / "nowhere" / "x.json")
+        wb.teach.present(session, tmp_path / "nowhere" / "x.json")

@@ -10,15 +10,15 @@ import engine
 import workbench as wb
 from engine import nn
 from engine.autograd import Function
-from workbench.answers.whatif import AGAIN
-from workbench.graph import Graph
-from workbench.retrace import retrace
-from workbench.session import Session
-from workbench.stepper import Stepper
+from workbench.backward.stepper import Stepper
+from workbench.graph.graph import Graph
+from workbench.recording.recompute import Cannot
+from workbench.recording.retrace import retrace
+from workbench.session.session import Session
+from workbench.whatif.answers import AGAIN
 from workbench.whatif.ask import row_of
 from workbench.whatif.local import structure
 from workbench.whatif.one import one_op
-from workbench.whatif.recompute import Cannot
 from workbench.whatif.substeps import sub_steps
 
 F = nn.functional
@@ -49,14 +49,14 @@ def softmax(x):
 
 def test_a_scalar_has_a_number():
     x = wide()
-    (found,) = wb.local_jacobian(x.sin())
+    (found,) = wb.whatif.local_jacobian(x.sin())
     assert (found.kind, float(found.values)) == ("scalar", pytest.approx(numpy.cos(x.item())))
 
 
 def test_an_elementwise_op_has_a_diagonal_as_large_as_its_result():
     x, y = wide(4, 3), wide(3, seed=1)
     z = x * y
-    of_x, of_y = wb.local_jacobian(z)
+    of_x, of_y = wb.whatif.local_jacobian(z)
     assert (of_x.kind, of_x.structure, of_y.structure) == ("elementwise", "diagonal", "copy")
     numpy.testing.assert_array_equal(of_x.values, numpy.broadcast_to(y.detach().numpy(), (4, 3)))
     numpy.testing.assert_array_equal(of_y.values, x.detach().numpy())
@@ -77,14 +77,14 @@ def test_an_elementwise_op_has_a_diagonal_as_large_as_its_result():
 )  # fmt: skip
 def test_a_small_jacobian_is_whole_and_exact(op, reference, shape, kind):
     x = wide(*shape)
-    (found,) = wb.local_jacobian(op(x))
+    (found,) = wb.whatif.local_jacobian(op(x))
     assert (found.kind, found.structure) == ("matrix", kind)
     numpy.testing.assert_allclose(found.values, numerical(reference, x.detach().numpy()), rtol=1e-6, atol=1e-8)
 
 
 def test_a_product_has_one_block_for_each_row():
     a, w = wide(3, 4), wide(4, 2, seed=1)
-    of_a, of_w = wb.local_jacobian(a @ w)
+    of_a, of_w = wb.whatif.local_jacobian(a @ w)
     assert (of_a.structure, of_a.blocks) == ("blocks", 3)
     numpy.testing.assert_allclose(of_a.values, numpy.kron(numpy.eye(3), w.detach().numpy().T))
     numpy.testing.assert_allclose(of_w.values, numpy.kron(a.detach().numpy(), numpy.eye(2)))
@@ -93,15 +93,15 @@ def test_a_product_has_one_block_for_each_row():
 def test_of_a_large_jacobian_one_row_and_its_structure():
     x = wide(80, 90)
     rows, cols = numpy.unravel_index(500, (80, 90))
-    (found,) = wb.local_jacobian(x.softmax(-1), 500)
+    (found,) = wb.whatif.local_jacobian(x.softmax(-1), 500)
     assert (found.kind, found.chosen, found.sampled) == ("row", 500, True)
     p = softmax(x.detach().numpy())[rows]
     expected = numpy.zeros((80, 90))
     expected[rows] = -p * p[cols]
     expected[rows, cols] += p[cols]
     numpy.testing.assert_allclose(found.values, expected, atol=1e-12)
-    assert wb.local_jacobian(wide(100, 100).t())[0].structure == "permutation"
-    (conv,) = wb.local_jacobian(F.conv1d(wide(1, 1, 200), engine.ones(1, 1, 3, dtype=engine.float64)))
+    assert wb.whatif.local_jacobian(wide(100, 100).t())[0].structure == "permutation"
+    (conv,) = wb.whatif.local_jacobian(F.conv1d(wide(1, 1, 200), engine.ones(1, 1, 3, dtype=engine.float64)))
     assert conv.structure == "banded"
 
 
@@ -121,23 +121,23 @@ def test_structures_are_told_apart(matrix, name):
 
 def test_several_results_have_each_their_own():
     values, _ = wide(4).topk(2)
-    (found,) = wb.local_jacobian(values)
+    (found,) = wb.whatif.local_jacobian(values)
     assert found.structure == "selection"
     parts = wide(4).split(2)
-    numpy.testing.assert_array_equal(wb.local_jacobian(parts[1])[0].values, numpy.eye(4)[2:])
+    numpy.testing.assert_array_equal(wb.whatif.local_jacobian(parts[1])[0].values, numpy.eye(4)[2:])
 
 
 def test_a_function_that_is_not_complex_differentiable_has_none():
     z = engine.tensor([1 + 2j], requires_grad=True)
     with pytest.raises(Cannot, match="not complex differentiable"):
-        wb.local_jacobian(z.abs())
-    (found,) = wb.local_jacobian(z.square())
+        wb.whatif.local_jacobian(z.abs())
+    (found,) = wb.whatif.local_jacobian(z.square())
     numpy.testing.assert_allclose(found.values, 2 * z.detach().numpy(), rtol=1e-6)
 
 
 def test_what_has_no_rule_says_so():
     with pytest.raises(Cannot, match="No recorded op made this tensor"):
-        wb.local_jacobian(wide(2))
+        wb.whatif.local_jacobian(wide(2))
 
 
 GENERATOR = numpy.random.default_rng()  # not the engine's: two calls differ
@@ -172,7 +172,7 @@ def test_rules_agree_with_their_differences(made):
     state = engine.get_rng_state()
     tensor = made()
     after = engine.get_rng_state()
-    check = wb.check_rule(tensor)
+    check = wb.whatif.check_rule(tensor)
     assert check.passed is True, check
     assert "agrees with central differences" in check.sentence
     assert numpy.array_equal(engine.get_rng_state(), after) and state is not None
@@ -198,15 +198,15 @@ class Squared(Doubled):
 
 
 def test_a_wrong_rule_is_found_and_a_right_one_passes():
-    check = wb.check_rule(Doubled.apply(held(3)))
+    check = wb.whatif.check_rule(Doubled.apply(held(3)))
     assert check.passed is False
     assert "disagrees" in check.sentence and check.inputs[0].relative == pytest.approx(1 / 3, rel=0.01)
-    assert wb.check_rule(Squared.apply(held(3))).passed is True
+    assert wb.whatif.check_rule(Squared.apply(held(3))).passed is True
 
 
 def test_a_kink_is_no_error_of_the_rule():
     x = engine.tensor([-1.0, 0.0, 2.0], requires_grad=True)
-    check = wb.check_rule(F.relu(x))
+    check = wb.whatif.check_rule(F.relu(x))
     assert check.passed is None
     assert "not differentiable at element [1]" in check.sentence and "1 such element; the others agree" in check.sentence
 
@@ -222,9 +222,9 @@ def test_random_ops_and_missing_inputs_say_why():
             return g
 
     with pytest.raises(Cannot, match="draws random numbers"):
-        wb.check_rule(Noisy.apply(held(3)))
+        wb.whatif.check_rule(Noisy.apply(held(3)))
     infinite = engine.tensor([float("inf"), 1.0], requires_grad=True)
-    check = wb.check_rule(infinite.exp())
+    check = wb.whatif.check_rule(infinite.exp())
     assert check.passed is None and "NaN or Inf" in check.sentence
     x = leaf(3)
     with wb.record():
@@ -232,7 +232,7 @@ def test_random_ops_and_missing_inputs_say_why():
     with engine.no_grad():
         x.mul_(0)
     with pytest.raises(Cannot, match="written in place since"):
-        wb.check_rule(y)
+        wb.whatif.check_rule(y)
 
 
 # -- inside a step ---------------------------------------------------------------------------------------------------------------------
@@ -414,9 +414,9 @@ def test_every_edge_between_scalars_has_its_number():
 def test_a_parameter_that_was_initialised_in_place_counts_as_untouched():
     layer = nn.Linear(3, 2)  # filled by uniform_, which writes in place
     y = layer(leaf(4, 3).detach())
-    assert wb.check_rule(y).passed is True
-    assert wb.rerun(y.sum(), {layer.weight: "x * 2"}).notes == []
+    assert wb.whatif.check_rule(y).passed is True
+    assert wb.whatif.rerun(y.sum(), {layer.weight: "x * 2"}).notes == []
     with engine.no_grad():
         layer.weight.mul_(2)
     with pytest.raises(Cannot, match="written in place since"):
-        wb.check_rule(y)
+        wb.whatif.check_rule(y)

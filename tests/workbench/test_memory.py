@@ -18,9 +18,9 @@ from engine import autograd, nn, optim
 from engine.base import observe
 from engine.core import devices
 from engine.utils.checkpoint import checkpoint
-from workbench import subjects
 from workbench.memory_use import Log, device, predict
-from workbench.recording import recent
+from workbench.memory_use.ask import remembered
+from workbench.recording.recording import recent
 
 
 def ask(session, **request):
@@ -105,7 +105,7 @@ def test_the_process_memory_is_what_the_system_says():
 def test_the_kernels_bytes_are_of_its_newest_recording_whichever_session_is_asked():
     with wb.record():
         x = engine.ones(1000) * 2
-    older = subjects.remembered(None, {})
+    older = remembered(None, {})
     with wb.record():
         y = engine.ones(10) * 2
         engine.ones(50) * 2

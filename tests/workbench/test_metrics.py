@@ -10,11 +10,11 @@ import pytest
 import engine
 from engine import nn
 from engine.base import observe
-from workbench import metrics
-from workbench.recorder import Recorder
-from workbench.retrace import retrace
-from workbench.session import Session
-from workbench.stepper import Stepper
+from workbench.backward import metrics
+from workbench.backward.stepper import Stepper
+from workbench.recording.recorder import Recorder
+from workbench.recording.retrace import retrace
+from workbench.session.session import Session
 
 
 def net():

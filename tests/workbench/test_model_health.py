@@ -12,12 +12,12 @@ import engine
 import workbench as wb
 from engine import nn, optim
 from engine.base import observe
-from workbench.model_health import activations, parameters, per_sample
-from workbench.passes import PassWatcher
 from workbench.protocol import ParameterRow
-from workbench.recorder import Recorder
-from workbench.session import Session
-from workbench.training import series
+from workbench.recording import activations
+from workbench.recording.recorder import Recorder
+from workbench.session.passes import PassWatcher
+from workbench.session.session import Session
+from workbench.training import parameters, per_sample, series
 
 F = nn.functional
 

@@ -38,7 +38,7 @@ def by_differences(f, x):
 @pytest.mark.parametrize("name", BY_HAND)
 def test_costs_are_those_counted_by_hand(name):
     f, forward, reverse = BY_HAND[name]
-    found = wb.modes(f, POINT).modes
+    found = wb.teach.modes(f, POINT).modes
     assert (found.forward.each.multiplications, found.forward.each.additions) == forward
     assert (found.reverse.each.multiplications, found.reverse.each.additions) == reverse
     outputs = f(POINT).numel()
@@ -59,10 +59,10 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_both_modes_give_the_jacobian_step_by_step(name):
-    from workbench.teach.modes import Jacobian, jacobian_of
+    from workbench.teach.jacobian import Jacobian, jacobian_of
 
     f = FUNCTIONS[name]
-    session = wb.modes(f, POINT)
+    session = wb.teach.modes(f, POINT)
     y, inputs = jacobian_of(f, [POINT])
     j = Jacobian(y, inputs, ["x"], session.recording)
     truth = by_differences(f, POINT)
@@ -84,7 +84,7 @@ def test_the_graph_of_both_modes_has_the_functions_own_names_values_and_lines():
     def curve(t, u):
         return (scale * t).cos() + u
 
-    session = wb.modes(curve, engine.tensor(0.5), engine.tensor(1.0))
+    session = wb.teach.modes(curve, engine.tensor(0.5), engine.tensor(1.0))
     r = session.recording
     assert {"t", "u", "scale", "y"} <= set(r.names.values()) and r.title == "curve"
     cos = next(row for row in range(r.count) if r.op_name(row) == "cos")
@@ -92,23 +92,23 @@ def test_the_graph_of_both_modes_has_the_functions_own_names_values_and_lines():
     assert session.graph.sites[session.graph.site(cos)].text == "return (scale * t).cos() + u"
     assert [one.seed for one in session.modes.forward.shown] == ["t", "u"]
     with wb.record() as watched:  # who watches already goes on watching
-        wb.modes(curve, engine.tensor(0.5), engine.tensor(1.0))
+        wb.teach.modes(curve, engine.tensor(0.5), engine.tensor(1.0))
     assert "cos" in {watched.recording.op_name(row) for row in range(watched.recording.count)}
 
 
 def test_counting_changes_nothing_and_the_report_reads():
     lin = nn.Linear(4, 2)
-    text = repr(wb.modes(lambda x: lin(x[None]).tanh().sum(), engine.ones(4)))
+    text = repr(wb.teach.modes(lambda x: lin(x[None]).tanh().sum(), engine.ones(4)))
     assert "From 4 numbers to 1: reverse mode takes 1 pass and" in text and "passes" in text
     assert lin.weight.grad is None
-    assert "both modes take 0" in repr(wb.modes(lambda x: x.reshape(2, 2), engine.ones(4)))
+    assert "both modes take 0" in repr(wb.teach.modes(lambda x: x.reshape(2, 2), engine.ones(4)))
     for wrong, error in (((lambda x: 3.0), TypeError), ((lambda x: x.detach()), ValueError), ((lambda x: x.expand(200, 100)), ValueError)):
         with pytest.raises(error):
-            wb.modes(wrong, engine.ones(1) if error is ValueError else engine.ones(2))
+            wb.teach.modes(wrong, engine.ones(1) if error is ValueError else engine.ones(2))
     with pytest.raises(ValueError, match="floating-point"):
-        wb.modes(lambda x: x, engine.arange(3))
-    with pytest.raises(TypeError, match="wb.modes"):
-        wb.modes(lambda x: x)
-    wide = wb.modes(lambda x: x.expand(100) * 2, engine.ones(1)).modes
+        wb.teach.modes(lambda x: x, engine.arange(3))
+    with pytest.raises(TypeError, match="wb.teach.modes"):
+        wb.teach.modes(lambda x: x)
+    wide = wb.teach.modes(lambda x: x.expand(100) * 2, engine.ones(1)).modes
     assert wide.sentence.startswith("From 1 number to 100: forward mode takes 1 pass and")
     json.dumps(wide.to_json())

@@ -8,7 +8,8 @@ import pytest
 import engine
 import workbench as wb
 from engine import nn
-from workbench import offers, protocol
+from workbench import protocol
+from workbench.backward import offers
 
 
 def begin(session, row):

@@ -13,12 +13,12 @@ from engine.base import observe
 from engine.core import tape
 from engine.utils.checkpoint import checkpoint
 from workbench import protocol
-from workbench.graph import Graph
-from workbench.passes import PassWatcher
-from workbench.recorder import Recorder
-from workbench.retrace import retrace
-from workbench.session import Session
-from workbench.stepper import Stepper
+from workbench.backward.stepper import Stepper
+from workbench.graph.graph import Graph
+from workbench.recording.recorder import Recorder
+from workbench.recording.retrace import retrace
+from workbench.session.passes import PassWatcher
+from workbench.session.session import Session
 
 
 def watched(cell, names=None) -> Session:
@@ -160,7 +160,7 @@ def test_a_pass_of_what_was_computed_before_is_told_too():
 
 
 def test_all_passes_together_keep_no_more_than_the_budget(monkeypatch):
-    monkeypatch.setattr("workbench.passes.KEEP", 4000)
+    monkeypatch.setattr("workbench.session.passes.KEEP", 4000)
     w = leaf(100)
 
     def cell():
@@ -262,8 +262,8 @@ def twice(program) -> tuple[Stepper, Stepper]:
 @pytest.mark.parametrize("program", [tanh_layer, unrolled, classifier, convolution, recurrent], ids=lambda p: p.__name__)
 @pytest.mark.parametrize("every", [2, 64])
 def test_what_was_not_kept_is_computed_again_bit_for_bit(program, every, monkeypatch):
-    monkeypatch.setattr("workbench.replay.EVERY", every)
-    monkeypatch.setattr("workbench.replay.Checkpoints.__init__", _roomy)
+    monkeypatch.setattr("workbench.backward.replay.EVERY", every)
+    monkeypatch.setattr("workbench.backward.replay.Checkpoints.__init__", _roomy)
     kept, bare = twice(program)
     kept.finish()
     bare.finish()
@@ -292,7 +292,7 @@ def test_from_a_checkpoint_only_the_rest_is_run(monkeypatch):
     loss = run()
     r = retrace([loss.node], [loss])
     stepper = Stepper.of(r, Graph(r), loss, keep=0)
-    monkeypatch.setattr("workbench.replay.EVERY", 3)
+    monkeypatch.setattr("workbench.backward.replay.EVERY", 3)
     stepper._checkpoints.room = 1 << 20
     stepper.finish()
     places = [place for place, _ in stepper._checkpoints.all]

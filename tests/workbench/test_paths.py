@@ -10,13 +10,13 @@ from walked import PROGRAMS, leaf
 
 import engine
 import workbench as wb
-from workbench.retrace import retrace
-from workbench.session import Session
-from workbench.stepper import Stepper
+from workbench.backward.stepper import Stepper
+from workbench.recording.recompute import Cannot
+from workbench.recording.retrace import retrace
+from workbench.session.session import Session
 from workbench.whatif.ask import row_of
+from workbench.whatif.contributions import paths
 from workbench.whatif.ground import ground_of_tensor
-from workbench.whatif.paths import paths
-from workbench.whatif.recompute import Cannot
 
 
 def test_the_contributions_of_whole_numbers_add_up_exactly():
@@ -24,7 +24,7 @@ def test_the_contributions_of_whole_numbers_add_up_exactly():
     a = x * 2
     b = a * x
     loss = (a + b + x).sum()
-    found = wb.paths(loss, x)
+    found = wb.whatif.paths(loss, x)
     # d/dx (2 x + 2 x² + x): four paths give 2, 2 x (through a), 2 x (directly), 1
     assert found.count == 4
     assert sorted(tuple(p.contribution) for p in found.listed) == [(1, 1, 1), (2, 2, 2), (2, 4, 6), (2, 4, 6)]
@@ -37,13 +37,13 @@ def test_a_tensor_that_is_taken_twice_is_named_by_its_place():
     x = engine.tensor([1.0, 2.0], requires_grad=True)
     with wb.record() as recorded:
         loss = (x * x).sum()
-    found = wb.paths(loss, x)
+    found = wb.whatif.paths(loss, x)
     places = [re.findall(r"\(input \d\)", " ".join(p.names(recorded.recording))) for p in found.listed]
     assert sorted(places) == [["(input 1)"], ["(input 2)"]]
     w = engine.ones(2)
     with wb.record() as recorded:
         loss = (x * w).sum()
-    (only,) = wb.paths(loss, x).listed
+    (only,) = wb.whatif.paths(loss, x).listed
     assert "(input" not in " ".join(only.names(recorded.recording))
 
 
@@ -52,7 +52,7 @@ def test_the_residual_and_the_branch_are_told_apart():
     x.requires_grad_()
     h = (x @ w).tanh()
     loss = (x + h).sum()
-    found = wb.paths(loss, x)
+    found = wb.whatif.paths(loss, x)
     through = next(p for p in found.listed if len(p.rows) > 3)
     direct = next(p for p in found.listed if len(p.rows) == 3)
     assert direct.contribution.tolist() == [[1, 1]]
@@ -84,7 +84,7 @@ def test_a_deep_net_has_more_paths_than_can_be_listed():
         z = h @ w
         h = z.tanh() + z
     loss = h.sum()
-    found = wb.paths(loss, w, 12)
+    found = wb.whatif.paths(loss, w, 12)
     # the weight at step k is reached by 2 ** (100 - k + 1) paths, through tanh or past it at each step after it
     assert found.count == sum(2 ** (k + 1) for k in range(100))
     assert "paths lead from the loss" in found.sentence
@@ -95,19 +95,19 @@ def test_a_node_in_between_and_the_loss_itself():
     x = leaf(3)
     y = x.exp()
     loss = (y * y).sum()
-    found = wb.paths(loss, y)
+    found = wb.whatif.paths(loss, y)
     assert found.count == 2 and [round(p.share, 6) for p in found.listed] == [0.5, 0.5]
-    itself = wb.paths(loss, loss)
+    itself = wb.whatif.paths(loss, loss)
     assert itself.count == 1 and itself.listed[0].share == 1
     with pytest.raises(Cannot, match="does not occur"):
-        wb.paths(loss, leaf(3, seed=4))
+        wb.whatif.paths(loss, leaf(3, seed=4))
 
 
 def test_a_hook_is_named_where_shares_do_not_add_up():
     x = leaf(3)
     y = x * 2
     y.register_hook(lambda g: g * 10)
-    assert "Hooks change gradients" in wb.paths(y.sum(), x).note
+    assert "Hooks change gradients" in wb.whatif.paths(y.sum(), x).note
 
 
 def test_paths_travel():

@@ -10,10 +10,10 @@ from asking import asked
 
 import engine
 import workbench as wb
-from workbench import surface
-from workbench.comparing import pins
-from workbench.comparing.pins import BOARD, difference, words
 from workbench.protocol import Refused
+from workbench.session import surface
+from workbench.tensors import pins
+from workbench.tensors.pins import BOARD, difference, words
 
 
 @pytest.fixture(autouse=True)

@@ -487,7 +487,7 @@ def test_learning_curves_from_lists(source):
 
 
 def test_learning_curves_from_a_track(capsys):
-    for i in (t := wb.track(range(4))):
+    for i in (t := wb.progress(range(4))):
         t.report(loss=i)
     assert list(plot.learning_curves(t).lines[0].get_ydata()) == [0, 1, 2, 3]
 

@@ -96,7 +96,7 @@ def test_gradient_question_knows_what_was_forgotten():
     x, w, z, loss = program()
     z_value = 0.5 * 1 + 1.0 * 2
     truth = [2 * z_value * 1 + 1, 2 * z_value * 2 + 1]  # d/dw of z² + Σw, by hand
-    question = wb.quiz.gradient(w, loss)
+    question = wb.teach.quiz.gradient(w, loss)
     assert question.name == "gradient-w" and w.grad is None
     assert "transposed" not in question.answer(repr(truth[::-1]))
     assert "one path adds" in question.answer(repr([2 * z_value, 4 * z_value]))  # forgot + w.sum()
@@ -128,10 +128,10 @@ def test_a_division_by_zero_is_said():
 
 def test_no_hint_is_the_answer():
     """Who types 1 would be told the answer as the factor that is missing, or by which 1 is too large."""
-    assert wb.quiz("?", 7.0, id="seven").answer(1) == "Too small in magnitude."
-    assert wb.quiz("?", -3.0, id="minus-three").answer(1) == "Neither the sign nor the magnitude is right."
-    assert wb.quiz("?", 0.125, id="eighth").answer(1) == "Too large in magnitude."
-    assert "A factor of 7" in wb.quiz("?", [7.0, 14.0], id="two").answer([1, 2])
+    assert wb.teach.quiz("?", 7.0, id="seven").answer(1) == "Too small in magnitude."
+    assert wb.teach.quiz("?", -3.0, id="minus-three").answer(1) == "Neither the sign nor the magnitude is right."
+    assert wb.teach.quiz("?", 0.125, id="eighth").answer(1) == "Too large in magnitude."
+    assert "A factor of 7" in wb.teach.quiz("?", [7.0, 14.0], id="two").answer([1, 2])
 
 
 def test_a_hint_follows_from_the_answer_and_from_the_program():
@@ -150,58 +150,58 @@ def test_a_hint_follows_from_the_answer_and_from_the_program():
         (averaged, -2.0, "Neither the sign nor the magnitude is right."),
     ):
         truth = engine.autograd.grad(loss, x, retain_graph=True)[0].numpy()
-        assert wb.quiz.gradient(x, loss, id=f"{words} {times}").answer((times * truth).tolist()) == words
+        assert wb.teach.quiz.gradient(x, loss, id=f"{words} {times}").answer((times * truth).tolist()) == words
     w = engine.tensor(3.0, requires_grad=True)
     for loss, given, words in ((4 * w, 2.0, "Too small in magnitude."), (w.square(), 3.0, "Too small in magnitude. A square brings a 2."),
                                ((4 * w).mean(), 8.0, "Too large in magnitude. A mean divides by the count."),
                                (4 * w, 8.0, "Too large in magnitude."), (4 * w, -4.0, "The magnitude is right, the sign is not.")):  # fmt: skip
-        assert wb.quiz.gradient(w, loss, id=f"{words} {given}").answer(given) == words
+        assert wb.teach.quiz.gradient(w, loss, id=f"{words} {given}").answer(given) == words
 
 
 def test_mean_and_transposition_are_recognised():
     square = engine.tensor([[1.0, 2.0], [3.0, 4.0]])
-    question = wb.quiz("?", lambda: square, id="square")
+    question = wb.teach.quiz("?", lambda: square, id="square")
     assert "transposed" in question.answer([[1, 3], [2, 4]])
-    row = wb.quiz("?", engine.tensor([[1.0, 2.0, 3.0]]), id="row")
+    row = wb.teach.quiz("?", engine.tensor([[1.0, 2.0, 3.0]]), id="row")
     assert "transposed" in row.answer([[1], [2], [3]])
     assert "in the shape" in row.answer([1, 2, 3])
-    mean = wb.quiz("?", numpy.full(4, 0.25), id="mean")
+    mean = wb.teach.quiz("?", numpy.full(4, 0.25), id="mean")
     assert "4 times too large" in mean.answer([1, 1, 1, 1])
-    close = wb.quiz("?", 0.123456, tolerance=1e-4, id="close")
+    close = wb.teach.quiz("?", 0.123456, tolerance=1e-4, id="close")
     assert "more digits" in close.answer("0.1236")
     assert close.answer("0.12346") == "Right."
-    assert wb.quiz("?", math.nan, id="nan").answer("nan") == "Right."
+    assert wb.teach.quiz("?", math.nan, id="nan").answer("nan") == "Right."
 
 
 def test_shapes_choices_texts_and_nodes():
     x, w, z, loss = program()
-    shape = wb.quiz.shape(engine.zeros(4, 2, 3), id="s")
+    shape = wb.teach.quiz.shape(engine.zeros(4, 2, 3), id="s")
     assert "order is not" in shape.answer("(2, 4, 3)")
     assert "Transposed" in shape.answer("3, 2, 4")
     assert "first axis is missing" in shape.answer("(2, 3)")
     assert "number of elements is right" in shape.answer("(8, 3)")
     assert "a shape" in shape.answer("[a, b]")
     assert shape.answer("4×2×3") == "Right."
-    choice = wb.quiz("?", "relu", "choice", choices=["tanh", "relu"], id="c", why="It is flat below zero.")
+    choice = wb.teach.quiz("?", "relu", "choice", choices=["tanh", "relu"], id="c", why="It is flat below zero.")
     assert choice.answer("tanh") == "Not right."
     assert choice.answer("relu") == "Right. It is flat below zero."
-    text = wb.quiz("?", ["chain rule", "the chain rule"], "text", id="t")
+    text = wb.teach.quiz("?", ["chain rule", "the chain rule"], "text", id="t")
     assert text.answer(" Chain   RULE ") == "Right."
-    node = wb.quiz("?", "sum", "node", about=loss, id="n")
+    node = wb.teach.quiz("?", "sum", "node", about=loss, id="n")
     assert node.answer("mul") == "Not right."
     assert "no node" in node.answer(HOSTILE)
     assert node.answer("z") == "Right."
-    coming = wb.quiz.next_node(loss)
+    coming = wb.teach.quiz.next_node(loss)
     assert coming.answer("mul") == "Not right."
     assert coming.answer("loss").startswith("Right.")  # the root comes first
     walk = wb.step(loss)
     walk.next()
-    second = wb.quiz.next_node(walk)
+    second = wb.teach.quiz.next_node(walk)
     assert second.answer(f"#{walk.plan[1]}").startswith("Right.")
 
 
 def test_predict_then_reveal():
-    question = wb.quiz("What is 6 × 7?", 42.0, id="q")
+    question = wb.teach.quiz("What is 6 × 7?", 42.0, id="q")
     with pytest.raises(ValueError, match="Answer first"):
         question.reveal()
     question.answer("41")
@@ -212,18 +212,18 @@ def test_predict_then_reveal():
 
 def test_bad_questions_are_refused():
     with pytest.raises(ValueError, match="asks for one of"):
-        wb.quiz("?", 1, "essay")
+        wb.teach.quiz("?", 1, "essay")
     with pytest.raises(ValueError, match="at least two"):
-        wb.quiz("?", "a", "choice", choices=["a"])
+        wb.teach.quiz("?", "a", "choice", choices=["a"])
     with pytest.raises(ValueError, match="tolerance"):
-        wb.quiz("?", 1, tolerance=-1)
+        wb.teach.quiz("?", 1, tolerance=-1)
     with pytest.raises(KeyError, match="No question"):
-        wb.quiz.answer("nope", 1)
-    assert "not there yet" in wb.quiz("?", lambda: None, id="none").answer("1")
+        wb.teach.quiz.answer("nope", 1)
+    assert "not there yet" in wb.teach.quiz("?", lambda: None, id="none").answer("1")
     x, w, z, loss = program()
     loss.backward()
-    assert "could not be computed" in wb.quiz.gradient(w, loss).answer("[1, 1]")  # the graph was freed
-    assert wb.quiz.gradient(w, id="stored").answer(w.grad) == "Right."
+    assert "could not be computed" in wb.teach.quiz.gradient(w, loss).answer("[1, 1]")  # the graph was freed
+    assert wb.teach.quiz.gradient(w, id="stored").answer(w.grad) == "Right."
 
 
 # -- the sheet of answers -----------------------------------------------------------------------------------------------------
@@ -231,11 +231,11 @@ def test_bad_questions_are_refused():
 
 def test_where_the_true_value_is_not_finite_nothing_is_said_of_digits():
     inf, nan = float("inf"), float("nan")
-    infinite = wb.quiz("how large?", inf, id="infinite")
+    infinite = wb.teach.quiz("how large?", inf, id="infinite")
     assert infinite.answer("1") == "Not right: the true value is not finite."
     assert infinite.answer("nan") == "Not right."
     assert infinite.answer("inf") == "Right."
-    mixed = wb.quiz("which?", [nan, 2.0], id="mixed")
+    mixed = wb.teach.quiz("which?", [nan, 2.0], id="mixed")
     assert mixed.answer("[nan, 3]") == "Not right."
     assert mixed.answer("[1, 2]") == "Not right: the true value is not finite."
     assert mixed.answer("[nan, nan]") == "Not right: the true value is finite."
@@ -243,76 +243,80 @@ def test_where_the_true_value_is_not_finite_nothing_is_said_of_digits():
 
 
 def questions():
-    return wb.quiz("a?", 1.5, id="a", points=2), wb.quiz("b?", "yes", "choice", choices=["yes", "no"], id="b"), wb.quiz("c?", 3.0, id="c")
+    return (
+        wb.teach.quiz("a?", 1.5, id="a", points=2),
+        wb.teach.quiz("b?", "yes", "choice", choices=["yes", "no"], id="b"),
+        wb.teach.quiz("c?", 3.0, id="c"),
+    )
 
 
 def test_answers_are_kept_and_graded_anew(tmp_path):
     a, b, c = questions()
     file = tmp_path / "answers.json"
     a.answer("1.5")
-    wb.quiz.save(file)
+    wb.teach.quiz.save(file)
     b.answer("no")
     c.answer("2")
     c.reveal()
     text = file.read_text(encoding="utf-8")
     assert "1.5" in text and '"yes"' not in text and "3.0" not in text  # what was answered, never what is right
     assert list(tmp_path.iterdir()) == [file]
-    found = wb.grade(file)
+    found = wb.teach.grade(file)
     assert [(mark.name, mark.points) for mark in found.marks] == [("a", 2), ("b", 0), ("c", 0)]
     assert (found.points, found.of) == (2, 4)
     assert "revealed" in repr(found) and "'no' is not right" in repr(found)
     with pytest.raises(AssertionError, match="b: 0 of 1"):
         found.require()
-    assert wb.grade(file, "a").points == 2
+    assert wb.teach.grade(file, "a").points == 2
     with pytest.raises(AssertionError, match="'no'"):
-        wb.grade(file, "b")
+        wb.teach.grade(file, "b")
     with pytest.raises(KeyError, match="no question|No question"):
-        wb.grade(file, "z")
+        wb.teach.grade(file, "z")
 
 
 def test_answers_come_back_in_another_kernel(tmp_path):
     file = tmp_path / "answers.json"
-    wb.quiz.save(file)
+    wb.teach.quiz.save(file)
     questions()[0].answer("1.5")
-    wb.quiz.clear()  # as a new kernel has it
+    wb.teach.quiz.clear()  # as a new kernel has it
     a, b, c = questions()
     assert a.state == "open"
-    wb.quiz.save(file)
+    wb.teach.quiz.save(file)
     assert (a.state, a.feedback) == ("right", "Right.")
     b.answer("yes")
-    assert wb.grade(file).points == 3
+    assert wb.teach.grade(file).points == 3
 
 
 def test_an_edited_answer_brings_nothing_when_the_notebook_is_run_again(tmp_path):
     file = tmp_path / "answers.json"
-    wb.quiz.save(file)
+    wb.teach.quiz.save(file)
     questions()[0].answer("9")
     file.write_text(file.read_text().replace('"answer": "9"', '"answer": "1.5"'))
-    wb.quiz.clear()
-    wb.quiz.save(file)  # an assignment's first cell, as an autograder runs it
+    wb.teach.quiz.clear()
+    wb.teach.quiz.save(file)  # an assignment's first cell, as an autograder runs it
     a, _, _ = questions()
-    assert wb.grade(file).points == 0 and "edited" in repr(wb.grade(file))
-    wb.quiz.save(file)  # judges what there is
+    assert wb.teach.grade(file).points == 0 and "edited" in repr(wb.teach.grade(file))
+    wb.teach.quiz.save(file)  # judges what there is
     assert a.state == "wrong" and "edited" in a.feedback
     a.answer("1.5")
-    assert wb.grade(file, "a").points == 2
+    assert wb.teach.grade(file, "a").points == 2
 
 
 def test_edited_answers_bring_nothing(tmp_path):
     a, _, _ = questions()
     file = tmp_path / "answers.json"
-    wb.quiz.save(file)
+    wb.teach.quiz.save(file)
     a.answer("9")
     data = json.loads(file.read_text())
     data["answers"]["a"]["answer"] = "1.5"
     file.write_text(json.dumps(data))
-    found = wb.grade(file)
+    found = wb.teach.grade(file)
     assert found.points == 0 and "edited" in repr(found)
     data["answers"]["a"] = {"answer": "1.5", "attempts": 1, "revealed": False}
     file.write_text(json.dumps(data))
-    assert wb.grade(file).points == 0
+    assert wb.teach.grade(file).points == 0
     with pytest.raises(AssertionError):
-        wb.grade(file, "a")
+        wb.teach.grade(file, "a")
 
 
 @pytest.mark.parametrize(
@@ -326,37 +330,37 @@ def test_files_that_are_none_are_refused(tmp_path, text):
     file = tmp_path / "answers.json"
     file.write_text(text)
     with pytest.raises(ValueError, match=r"answers\.json"):
-        wb.grade(file)
+        wb.teach.grade(file)
 
 
 def test_a_missing_file_is_an_error(tmp_path):
     questions()
     with pytest.raises(FileNotFoundError):
-        wb.grade(tmp_path / "nothing.json")
+        wb.teach.grade(tmp_path / "nothing.json")
 
 
 def test_a_second_question_of_the_same_id_keeps_the_answer():
     questions()[0].answer("1.5")
-    again = wb.quiz("a, in other words?", 1.5, id="a")
+    again = wb.teach.quiz("a, in other words?", 1.5, id="a")
     assert again.given.answer == "1.5" and sheet.current.questions["a"] is again
 
 
 def test_what_can_never_be_right_is_refused_when_it_is_asked(tmp_path, monkeypatch):
     x, w = engine.tensor([1.0]), engine.tensor([2.0], requires_grad=True)
     with pytest.raises(ValueError, match="'c' is none of the choices 'a', 'b'"):
-        wb.quiz("?", "c", "choice", choices=["a", "b"])
+        wb.teach.quiz("?", "c", "choice", choices=["a", "b"])
     with pytest.raises(ValueError, match="5 is none of the choices"):
-        wb.quiz("?", 5, "choice", choices=["a", "b"])
-    assert wb.quiz("?", 1, "choice", choices=["a", "b"], id="second").answer("b") == "Right."
+        wb.teach.quiz("?", 5, "choice", choices=["a", "b"])
+    assert wb.teach.quiz("?", 1, "choice", choices=["a", "b"], id="second").answer("b") == "Right."
     with pytest.raises(TypeError, match="must be a tensor or numbers, got str"):
-        wb.quiz("?", "three")
+        wb.teach.quiz("?", "three")
     with pytest.raises(ValueError, match="x has no gradient to ask for"):
-        wb.quiz.gradient(x, (w * x).sum())
+        wb.teach.quiz.gradient(x, (w * x).sum())
     with pytest.raises(ValueError, match="no backward pass"):
-        wb.quiz.next_node(x)
+        wb.teach.quiz.next_node(x)
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"no file answers.json here; wb.quiz.save"):
-        wb.grade("answers.json")
-    assert "page 1 of 1" in repr(wb.lesson((w * x).sum(), wb.say("a single page")))
+    with pytest.raises(FileNotFoundError, match=r"no file answers.json here; wb.teach.quiz.save"):
+        wb.teach.grade("answers.json")
+    assert "page 1 of 1" in repr(wb.teach.lesson((w * x).sum(), wb.teach.say("a single page")))
     with pytest.raises(TypeError, match="Expected a Tensor, got list"):
         wb.show([x])  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ import pytest
 import engine
 import workbench as wb
 from engine import nn
+from workbench.base.readable import encodable, readable
 from workbench.jupyter.widget import View
 from workbench.protocol.pack import pack
-from workbench.readable import encodable, readable
 
 NAMES = {
     "controls": "a\0b\x1b[31mred\x07\r\x9b0m\x7f",
@@ -105,7 +105,7 @@ def test_what_a_lesson_says_is_saved(which, fresh_sheet):
     """Its text is the author's own and is not cut; it is written where others can read it."""
     text = NAMES[which] or "?"
     loss = engine.ones(2, requires_grad=True).sum()
-    view = View(wb.lesson(loss, [wb.say(text), wb.quiz(text, "right", kind="text", id="q")]))
+    view = View(wb.teach.lesson(loss, [wb.teach.say(text), wb.teach.quiz(text, "right", kind="text", id="q")]))
     saved, _ = view._repr_mimebundle_()
     ET.fromstring(saved["image/svg+xml"])
     for kind in ("image/svg+xml", "text/plain"):

@@ -9,9 +9,9 @@ import pytest
 import engine
 from engine import nn, optim
 from engine.base import observe
-from workbench import inspector
-from workbench.graph import Graph
-from workbench.recorder import Recorder
+from workbench.graph.graph import Graph
+from workbench.recording.reasons import why_no_grad
+from workbench.recording.recorder import Recorder
 
 
 def recorded(run, **names):
@@ -29,7 +29,7 @@ def why(recording, what):
     """The reason for the row of a name or, where nothing has it, of the first op of that name."""
     by_name = [row for row, name in recording.names.items() if name == what and recording.kind[row] != "constant"]
     rows = by_name or [row for row in range(recording.count) if (recording.op_name(row) or recording.kind[row]) == what]
-    return inspector.why_no_grad(recording, rows[-1] if by_name else rows[0])
+    return why_no_grad(recording, rows[-1] if by_name else rows[0])
 
 
 def line_of(run, text):
@@ -160,7 +160,7 @@ def test_the_loss_does_not_depend_on_it_and_where_the_path_ends():
     r = recorded(unused)
     r.root = next(row for row, name in r.names.items() if name == "loss")
     assert why(r, "w") == "The loss does not depend on it, so no gradient reaches it."
-    assert "Nothing that was recorded uses it" in inspector.why_no_grad(r, next(i for i in range(r.count) if r.op_name(i) == "tanh"))
+    assert "Nothing that was recorded uses it" in why_no_grad(r, next(i for i in range(r.count) if r.op_name(i) == "tanh"))
 
 
 def test_backward_has_not_run_yet():
@@ -208,9 +208,9 @@ def test_a_tensor_that_was_written_in_place():
     r = recorded(run)
     old = next(row for row in range(r.count) if r.op_name(row) == "add")
     new = next(row for row in range(r.count) if r.note[row] == "in place")
-    assert f"as it was before mul wrote over it at line {line_of(run, 'h.mul_')} of test_reasons.py" in inspector.why_no_grad(r, old)
-    assert "the tensor of now is the result of mul" in inspector.why_no_grad(r, old)
-    assert "It is no leaf since mul wrote over it" in inspector.why_no_grad(r, new)
+    assert f"as it was before mul wrote over it at line {line_of(run, 'h.mul_')} of test_reasons.py" in why_no_grad(r, old)
+    assert "the tensor of now is the result of mul" in why_no_grad(r, old)
+    assert "It is no leaf since mul wrote over it" in why_no_grad(r, new)
 
 
 @pytest.mark.parametrize("how", ["zero_grad", "assignment"])

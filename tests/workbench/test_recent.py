@@ -7,8 +7,9 @@ import weakref
 
 import engine
 import workbench as wb
-from workbench import recording, surface
-from workbench.recent import Recent
+from workbench.base.recent import Recent
+from workbench.recording import recording
+from workbench.session import surface
 
 
 class Thing: ...

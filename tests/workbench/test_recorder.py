@@ -17,8 +17,8 @@ from engine import autograd, nn
 from engine.base import observe
 from engine.core import tape, versions
 from engine.data import DataLoader, Dataset
-from workbench.recorder import Recorder
-from workbench.recording import Recording
+from workbench.recording.recorder import Recorder
+from workbench.recording.recording import Recording
 
 
 def recorded(fn, **options) -> tuple[Recorder, object]:
@@ -228,7 +228,7 @@ def test_what_is_held_is_counted_once_for_each_storage(seed):
 
 
 def test_a_later_recording_takes_the_room_of_earlier_ones(monkeypatch):
-    monkeypatch.setattr("workbench.recording.KEEP", 1000)
+    monkeypatch.setattr("workbench.recording.recording.KEEP", 1000)
     first, _ = recorded(lambda: engine.ones(500) + 1)
     assert first.recording.kept_bytes > 1000
     Recording()

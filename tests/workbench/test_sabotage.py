@@ -13,7 +13,7 @@ import engine.nn.functional as F
 import workbench as wb
 from engine import nn, optim
 from workbench.teach.bugs import BUGS, Program
-from workbench.teach.sabotage import small
+from workbench.teach.seeded import small
 
 pytestmark = pytest.mark.usefixtures("fresh_sheet")
 
@@ -103,7 +103,7 @@ REPAIRS = {
 
 @pytest.mark.parametrize("name", BUGS)
 def test_a_bug_is_there_is_found_and_is_fixed(name):
-    exercise = wb.sabotage(name)
+    exercise = wb.teach.sabotage(name)
     failed = ""
     try:
         with wb.record():
@@ -114,14 +114,14 @@ def test_a_bug_is_there_is_found_and_is_fixed(name):
         assert BUGS[name].finding in [one.code for one in wb.check().findings]
     assert BUGS[name].title not in repr(exercise)
     try:
-        assert not wb.sabotage.solved(loop).fixed  # the plain loop does not get around it
+        assert not wb.teach.sabotage.solved(loop).fixed  # the plain loop does not get around it
     except RuntimeError:
         assert failed
     verdict = exercise.solved(REPAIRS[name])
     assert verdict.fixed and not verdict.found, verdict
     assert exercise.guess("no_zero_grad" if name != "no_zero_grad" else "detach") == "Not right."
     assert exercise.guess(BUGS[name].finding or name).startswith("Right.")
-    assert wb.sabotage.solved().found and BUGS[name].title in repr(exercise)
+    assert wb.teach.sabotage.solved().found and BUGS[name].title in repr(exercise)
 
 
 def until_it_falls(model, optimizer, loss, data):
@@ -169,7 +169,7 @@ FOLLOWED = {
 @pytest.mark.parametrize("name", BUGS)
 def test_what_the_finding_recommends_fixes_the_bug_and_nothing_else_is_found(name):
     words, train = FOLLOWED[name]
-    exercise = wb.sabotage(name)
+    exercise = wb.teach.sabotage(name)
     with contextlib.suppress(RuntimeError), wb.record():
         exercise.train()
     (finding,) = wb.check().findings
@@ -179,7 +179,7 @@ def test_what_the_finding_recommends_fixes_the_bug_and_nothing_else_is_found(nam
 
 
 def test_a_pass_whose_error_was_caught_is_not_told_as_a_path_that_is_cut():
-    exercise = wb.sabotage("in_place")
+    exercise = wb.teach.sabotage("in_place")
     with wb.record(), contextlib.suppress(RuntimeError):
         exercise.train()
     assert "gradient-lost" not in [one.code for one in wb.check().findings]
@@ -202,26 +202,26 @@ def test_a_bug_in_a_program_of_ones_own_is_taken_out_again():
     before = [p.detach().clone() for p in model.parameters()]
     attributes = set(vars(model)), set(vars(optimizer))
     for name in ("no_zero_grad", "zero_after_backward", "detach", "learning_rate", "forgotten_layer", "dead_relu", "vanishing_init"):
-        with wb.sabotage(name, model, optimizer, F.cross_entropy, data) as exercise:
+        with wb.teach.sabotage(name, model, optimizer, F.cross_entropy, data) as exercise:
             assert exercise.model is model
         assert (set(vars(model)), set(vars(optimizer))) == attributes
         assert optimizer.param_groups[0]["lr"] == 0.1 and len(optimizer.param_groups[0]["params"]) == 4
         assert all(bool((a == b).all()) for a, b in zip(model.parameters(), before, strict=True))
     with pytest.raises(ValueError, match="Dropout or BatchNorm"):
-        wb.sabotage("eval_mode", model, optimizer, F.cross_entropy, data)
+        wb.teach.sabotage("eval_mode", model, optimizer, F.cross_entropy, data)
     with pytest.raises(ValueError, match="all four"):
-        wb.sabotage("detach", model)
+        wb.teach.sabotage("detach", model)
     with pytest.raises(ValueError, match="There is no bug 'typo'"):
-        wb.sabotage("typo")
+        wb.teach.sabotage("typo")
 
 
 def test_a_bug_that_nobody_asks_about_is_not_graded(tmp_path):
-    wb.quiz.save(tmp_path / "answers.json")
-    with wb.sabotage("no_zero_grad") as exercise:
+    wb.teach.quiz.save(tmp_path / "answers.json")
+    with wb.teach.sabotage("no_zero_grad") as exercise:
         assert not exercise.solved() and "one bug" in repr(exercise)
-    assert wb.grade(tmp_path / "answers.json").of == 0
+    assert wb.teach.grade(tmp_path / "answers.json").of == 0
     assert exercise.guess("detach").startswith("Not right.")
-    assert [mark.sentence for mark in wb.grade(tmp_path / "answers.json").marks] == [
+    assert [mark.sentence for mark in wb.teach.grade(tmp_path / "answers.json").marks] == [
         "'A detach() cuts the graph in the middle' is not right."
     ]
 
@@ -229,10 +229,10 @@ def test_a_bug_that_nobody_asks_about_is_not_graded(tmp_path):
 def test_hints_come_in_three_levels_and_random_bugs_do_not_tell_their_name():
     seen = set()
     for seed in range(12):
-        exercise = wb.sabotage.random(seed=seed)
+        exercise = wb.teach.sabotage.random(seed=seed)
         title = exercise._bug.title
         seen.add(title)
-        assert wb.sabotage.random(seed=seed)._bug.title == title  # the same again
+        assert wb.teach.sabotage.random(seed=seed)._bug.title == title  # the same again
         assert title not in repr(exercise) and exercise._bug.name not in repr(exercise)
         message = json.dumps(vars(exercise.question.message()))
         assert message.count(title) == 1  # among the choices alone
@@ -242,7 +242,7 @@ def test_hints_come_in_three_levels_and_random_bugs_do_not_tell_their_name():
 
 
 def test_the_guess_is_graded_like_any_answer(tmp_path):
-    exercise = wb.sabotage("detach", id="exercise-1")
-    wb.quiz.save(tmp_path / "answers.json")
+    exercise = wb.teach.sabotage("detach", id="exercise-1")
+    wb.teach.quiz.save(tmp_path / "answers.json")
     exercise.guess("gradient-cut")
-    assert wb.grade(tmp_path / "answers.json", "exercise-1").points == 1
+    assert wb.teach.grade(tmp_path / "answers.json", "exercise-1").points == 1

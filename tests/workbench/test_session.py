@@ -16,11 +16,11 @@ import engine
 import workbench as wb
 from engine.base import observe
 from workbench import protocol
-from workbench.passes import PassWatcher
-from workbench.recorder import Recorder
-from workbench.recording import Recording
-from workbench.session import Session
-from workbench.stepper import Stepper
+from workbench.backward.stepper import Stepper
+from workbench.recording.recorder import Recorder
+from workbench.recording.recording import Recording
+from workbench.session.passes import PassWatcher
+from workbench.session.session import Session
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -53,20 +53,20 @@ def test_ready_brings_everything():
 
 
 def test_a_level_is_told_to_every_view_that_is_open_and_to_each_that_opens_later(monkeypatch):
-    monkeypatch.setattr("workbench.levels.current", None)
+    monkeypatch.setattr("workbench.session.levels.current", None)
     with wb.record() as first:
         engine.ones(2) * 2
     told: list[dict] = []
     client = first.connect(lambda message, buffers: told.append(message))
     assert "level" not in [message["type"] for message, _ in first.handle({"type": "ready", "v": protocol.VERSION, "id": 1}, client)]
-    wb.level("student")
+    wb.teach.level("student")
     assert told == [{"type": "level", "v": protocol.VERSION, "level": "student"}]
     with wb.record() as later:
         engine.ones(2) * 2
     answers = [message for message, _ in later.handle({"type": "ready", "v": protocol.VERSION, "id": 1})]
     assert [message["level"] for message in answers if message["type"] == "level"] == ["student"]
     with pytest.raises(ValueError, match="'student', 'full', not 'teacher'"):
-        wb.level("teacher")
+        wb.teach.level("teacher")
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
@@ -367,7 +367,7 @@ with wb.record("script") as r:
 print(r)
 stepper = wb.step(loss)
 stepper.finish()
-print(wb.inspect(x), wb.memory(), wb.show(loss))
+print(wb.describe(x), wb.memory(), wb.show(loss))
 bad = [m for m in sys.modules if m.split(".")[0] in ("IPython", "ipykernel", "ipywidgets", "anywidget", "comm", "traitlets", "zmq")]
 assert bad == [], bad
 """
@@ -380,12 +380,12 @@ def test_show_and_inspect_refuse_with_a_sentence():
     with pytest.raises(RuntimeError, match="does not require grad"):
         wb.show(engine.ones(2))
     with pytest.raises(TypeError, match="takes a Tensor"):
-        wb.inspect(3)
+        wb.describe(3)
 
 
 def test_inspection_prints_the_reason_for_a_missing_gradient():
     x = leaf(2)
-    told = repr(wb.inspect(x))
+    told = repr(wb.describe(x))
     assert told.startswith("x: float32 2") and "Backward has not run yet" in told
     (x * 2).sum().backward()
-    assert "grad: float32 2, values 2, 2" in repr(wb.inspect(x))
+    assert "grad: float32 2, values 2, 2" in repr(wb.describe(x))

@@ -20,7 +20,7 @@ from engine import nn
 from engine.base import observe
 from workbench.checks import shapes
 from workbench.checks.look import flags, look
-from workbench.recorder import Recorder
+from workbench.recording.recorder import Recorder
 
 
 def works(op: Callable[..., Any], *shapes: tuple[int, ...]) -> bool:

@@ -7,11 +7,11 @@ import numpy
 import engine
 import workbench as wb
 from engine.base import observe
-from workbench.graph import Graph
+from workbench.backward.stepper import Stepper
+from workbench.graph.graph import Graph
 from workbench.inspector.numbers import summary
-from workbench.recorder import Recorder
-from workbench.retrace import retrace
-from workbench.stepper import Stepper
+from workbench.recording.recorder import Recorder
+from workbench.recording.retrace import retrace
 
 
 def program():

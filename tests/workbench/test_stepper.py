@@ -17,11 +17,11 @@ import engine
 from engine import nn
 from engine.base import observe
 from engine.utils.checkpoint import checkpoint
+from workbench.backward.stepper import PassEnded, Stepper
 from workbench.formulas import typeset
-from workbench.graph import Graph
-from workbench.recorder import Recorder
-from workbench.retrace import retrace
-from workbench.stepper import PassEnded, Stepper
+from workbench.graph.graph import Graph
+from workbench.recording.recorder import Recorder
+from workbench.recording.retrace import retrace
 
 every_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 

@@ -12,7 +12,8 @@ from asking import asked, recorded
 import engine
 import workbench as wb
 from engine import nn
-from workbench import surface
+from workbench.session import surface
+from workbench.tensors import ask
 
 
 def row(session, name):
@@ -21,9 +22,9 @@ def row(session, name):
 
 @pytest.fixture
 def vocabulary():
-    wb.tokens(["the", "cat", "sat", "down"])
+    wb.vocabulary(["the", "cat", "sat", "down"])
     yield
-    wb.tokens(None)
+    wb.vocabulary(None)
 
 
 def test_an_element_is_told_exactly_with_the_expression_for_it():
@@ -89,7 +90,7 @@ def test_axes_are_chosen_by_the_view():
 
 
 def test_an_image_takes_the_place_of_the_heat_map():
-    session = surface.inspected(engine.rand(3, 8, 8), {})
+    session = ask.inspected(engine.rand(3, 8, 8), {})
     told, _ = asked(session, type="inspect", node=0)
     assert told["layouts"] == ["C, H, W", "N, H, W"] and told["image"] is None
     told, buffers = asked(session, type="inspect", node=0, image="C, H, W")
@@ -99,13 +100,13 @@ def test_an_image_takes_the_place_of_the_heat_map():
 
 def test_ids_are_tokens_where_a_vocabulary_is_known(vocabulary):
     ids = engine.tensor([1, 2, 9])
-    assert asked(surface.inspected(ids, {}), type="inspect", node=0)[0]["tokens"]["texts"] == [["cat", "sat", ""]]
-    own = surface.inspected(ids, {}, {1: "chien"})
+    assert asked(ask.inspected(ids, {}), type="inspect", node=0)[0]["tokens"]["texts"] == [["cat", "sat", ""]]
+    own = ask.inspected(ids, {}, {1: "chien"})
     assert asked(own, type="inspect", node=0)[0]["tokens"]["texts"] == [["chien", "", ""]]
-    wb.tokens(None)
-    assert asked(surface.inspected(ids, {}), type="inspect", node=0)[0]["tokens"] is None
+    wb.vocabulary(None)
+    assert asked(ask.inspected(ids, {}), type="inspect", node=0)[0]["tokens"] is None
     with pytest.raises(TypeError, match="vocabulary"):
-        wb.tokens(5)
+        wb.vocabulary(5)
 
 
 def test_attention_weights_have_tokens_along_their_axes(vocabulary):
@@ -121,7 +122,7 @@ def test_attention_weights_have_tokens_along_their_axes(vocabulary):
     assert told["labels"] == ["down", "cat", "the"] and told["note"].startswith("Attention weights")
     plain, _ = asked(session, type="inspect", node=row(session, "h"))
     assert plain["labels"] == [] and plain["note"] == ""
-    alone = surface.inspected(session.names["weights"], {}, ["x", "y", "z"])
+    alone = ask.inspected(session.names["weights"], {}, ["x", "y", "z"])
     assert asked(alone, type="inspect", node=0)[0]["labels"] == ["x", "y", "z"]
 
 
@@ -135,16 +136,16 @@ def test_the_layout_in_memory_names_those_who_share_it():
     session = recorded(run)
     told, _ = asked(session, type="inspect", node=row(session, "view"))
     assert [(s["node"], s["name"]) for s in told["storage"]["sharers"]] == [(row(session, "base"), "base")]
-    alone = surface.inspected(session.names["view"], session.names)
+    alone = ask.inspected(session.names["view"], session.names)
     told, _ = asked(alone, type="inspect", node=0)
     assert [(s["node"], s["name"]) for s in told["storage"]["sharers"]] == [(-1, "base")]
 
 
 def test_the_text_for_terminals_has_tokens_and_memory_too(vocabulary):
     grid = engine.arange(24).reshape(4, 6)
-    told = repr(surface.inspected(grid[0, 1:4], {"grid": grid}).report())
+    told = repr(ask.inspected(grid[0, 1:4], {"grid": grid}).report())
     assert "  tokens: cat sat down\n" in told and "3 elements of a memory of 24" in told
-    assert "memory:" not in repr(surface.inspected(engine.ones(3), {}).report())
+    assert "memory:" not in repr(ask.inspected(engine.ones(3), {}).report())
 
 
 def test_the_example_of_the_page_runs(capsys):
@@ -162,7 +163,7 @@ def test_the_example_of_the_page_runs(capsys):
 
 def test_a_large_tensor_is_answered_in_little_room():
     x = engine.randn(2500, 4000)
-    session = surface.inspected(x, {"x": x})
+    session = ask.inspected(x, {"x": x})
     told, buffers = asked(session, type="inspect", node=0)
     assert told["histogram"]["sampled"] and told["summary"]["size"] == 10_000_000
     assert sum(map(len, buffers)) <= 64 << 10

@@ -18,8 +18,8 @@ import engine
 import workbench as wb
 from engine import nn
 from engine.base import observe
-from workbench.recorder import Recorder
-from workbench.recording import BYTES
+from workbench.recording.recorder import Recorder
+from workbench.recording.recording import BYTES
 
 
 def in_thread(work: Any) -> None:

@@ -20,12 +20,14 @@ from engine import nn
 from engine.autograd import Function
 from engine.base import observe
 from engine.core import devices
-from workbench import metrics, surface, timing
-from workbench.graph import Graph
-from workbench.recorder import Recorder
-from workbench.recording import Recording
-from workbench.retrace import retrace
-from workbench.session import Session
+from workbench.backward import metrics
+from workbench.graph import timing
+from workbench.graph.graph import Graph
+from workbench.recording.recorder import Recorder
+from workbench.recording.recording import Recording
+from workbench.recording.retrace import retrace
+from workbench.session import surface
+from workbench.session.session import Session
 
 NAP = 0.02  # seconds: long beside what a loaded machine adds to an op
 
@@ -235,7 +237,7 @@ def test_the_answer_has_every_event_of_the_window_and_no_other(monkeypatch):
     touching = (times.begun < end) & (times.begun + times.took > begin)
     numpy.testing.assert_array_equal(inside[:, 0], times.begun[touching])
     # more than may be sent: the longest, in their order, and what the others are together
-    monkeypatch.setattr("workbench.answers.time.MOST", 40)
+    monkeypatch.setattr("workbench.profiling.answers.MOST", 40)
     answer, events, _, _ = ask(r, graph)
     assert len(events) == 40 and answer["left_out"] == len(times) - 40
     assert sorted(events[:, 1]) == sorted(times.took)[-40:]
@@ -295,7 +297,7 @@ def test_a_gpus_time_is_that_between_its_marks(monkeypatch):
 
     clock = [0.0]
     monkeypatch.setattr(devices, "gpu", SimpleNamespace(mark=lambda: clock[0], seconds_between=lambda begin, end: end - begin))
-    monkeypatch.setattr("workbench.recorder._on_gpu", lambda value: isinstance(getattr(value, "array", value), OnGpu))
+    monkeypatch.setattr("workbench.recording.recorder._on_gpu", lambda value: isinstance(getattr(value, "array", value), OnGpu))
     recorder = Recorder()
     x = leaf(3)
     out = x * 2
@@ -320,13 +322,13 @@ def test_wb_time_prints_where_the_time_went():
     with wb.record():
         y = x @ x
         y.sum().backward()
-    text = repr(wb.time())
+    text = repr(wb.profile())
     head, cost, *_ = text.splitlines()
     assert " in 2 ops, " in head and " in 3 backward steps, " in head
     assert cost.startswith("Recording added about ")
     assert "test_timing.py:" in text and "y = x @ x" in text
     assert [line.split()[0] for line in text.splitlines() if line.startswith(("line ", "op ", "module"))] == ["line", "op"]
-    assert wb.time()._repr_html_().startswith("<pre")
+    assert wb.profile()._repr_html_().startswith("<pre")
 
 
 def test_seconds_in_words():

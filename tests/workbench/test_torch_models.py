@@ -287,7 +287,7 @@ def test_memory_of_pytorchs_tensors_is_followed():
 
 
 def test_names_of_torch_are_not_in_importing_workbench():
-    code = "import sys, workbench, workbench.surface, workbench.watching; print('torch' in sys.modules)"
+    code = "import sys, workbench, workbench.session.surface, workbench.subjects.watching; print('torch' in sys.modules)"
     root = Path(__file__).parents[2]
     assert subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout == "False\n"
 

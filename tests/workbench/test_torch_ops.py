@@ -301,10 +301,10 @@ def test_formulas_are_our_own_where_the_op_is_the_same():
 
 def test_one_tensor_is_inspected():
     x = torch.tensor([1.0, -2.0, 0.0], requires_grad=True)
-    told = wb.inspect(x)
+    told = wb.describe(x)
     assert "No backward() has run yet." in repr(told) and "requires_grad: True" in repr(told)
     (x * 2).sum().backward()
-    told = wb.inspect(x)
+    told = wb.describe(x)
     assert told.grad is not None and told.grad.values == x.grad.tolist() and told.summary.negative == 1
     assert "2 ops" in repr(wb.show((x * 2).sum()))
     layer = nn.Linear(3, 1)

@@ -325,18 +325,18 @@ def test_whatever_is_asked_about_tensors_and_modules_is_answered():
     model, x, t = mlp()
     with pytest.raises(RuntimeError, match="Sequential has not run under a watch yet"):
         wb.check(model)
-    assert "parameters: " in repr(wb.inspect(model)) and "No backward() has run yet" in repr(wb.inspect(model))
+    assert "parameters: " in repr(wb.describe(model)) and "No backward() has run yet" in repr(wb.describe(model))
     with wb.watch(model) as w:
         loss = loss_of(model, x, t)
     loss.backward()
     other = torch.nn.functional.cross_entropy(model(x * 2), t)
     for about in (loss, model, model[0], w):
         assert repr(wb.check(about)) == repr(wb.check(loss)) and repr(wb.memory(about)) == repr(wb.memory(loss))
-        assert " in 4 ops" in repr(wb.time(about))
+        assert " in 4 ops" in repr(wb.profile(about))
     assert repr(wb.show(model)) == repr(wb.show(model[0])) == repr(wb.show(loss))
     assert "nothing found" in repr(wb.check(other)) and "saved by" in repr(wb.memory(other))
     for name, p in model.named_parameters():
-        (line,) = [line for line in repr(wb.inspect(model)).splitlines() if line.split()[0] == name]
+        (line,) = [line for line in repr(wb.describe(model)).splitlines() if line.split()[0] == name]
         assert float(line.split("gradient norm ")[1].split(",")[0].replace("−", "-")) == pytest.approx(float(p.grad.norm()), rel=1e-3)
     assert "only after: addmm" in repr(wb.diff(loss, other))
     with pytest.raises(TypeError, match="Expected a tensor, a module, a view"):
@@ -346,7 +346,7 @@ def test_whatever_is_asked_about_tensors_and_modules_is_answered():
 def test_gradients_of_old_records_make_room_for_a_new_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     model, x = torch.nn.Linear(200, 200), torch.randn(50, 200)
     watches = []
-    monkeypatch.setattr("workbench.recording.KEEP", 100_000)  # less than one record's gradients
+    monkeypatch.setattr("workbench.recording.recording.KEEP", 100_000)  # less than one record's gradients
     for _ in range(2):
         with wb.watch(model) as w:
             model(x).tanh().square().mean().backward()

@@ -1,4 +1,4 @@
-"""wb.track: the bar in a terminal and in a cell, what is reported, and every way in which a loop can end."""
+"""wb.progress: the bar in a terminal and in a cell, what is reported, and every way in which a loop can end."""
 
 from __future__ import annotations
 
@@ -242,18 +242,18 @@ def test_a_narrow_or_plain_terminal_gets_no_curves():
 
 
 def test_write_prints_above_the_bar(capsys):
-    for _ in (t := wb.track(range(2))):
+    for _ in (t := wb.progress(range(2))):
         t.write("a line")
     captured = capsys.readouterr()
     assert captured.out == "a line\na line\n" and "2/2" in captured.err
 
 
 def test_what_cannot_be_looped_over_is_said():
-    with pytest.raises(TypeError, match=r"wb.track takes something to loop over, got int. For 100 turns: wb.track\(range\(100\)\)"):
-        wb.track(100)
+    with pytest.raises(TypeError, match=r"wb.progress takes something to loop over, got int. For 100 turns: wb.progress\(range\(100\)\)"):
+        wb.progress(100)
     for total in (-1, 2.5, True):
-        with pytest.raises(ValueError, match="wb.track: total is the number of turns, 0 or more"):
-            wb.track([1], total=total)
+        with pytest.raises(ValueError, match="wb.progress: total is the number of turns, 0 or more"):
+            wb.progress([1], total=total)
 
 
 def test_it_costs_less_than_two_percent_of_a_loop_of_a_millisecond():
@@ -276,16 +276,16 @@ def test_it_costs_less_than_two_percent_of_a_loop_of_a_millisecond():
 CELL = """import time
 import ipykernel
 import workbench as wb
-for epoch in (outer := wb.track(range(3), title="epochs")):
-    for i in (t := wb.track(range(20), title="batches")):
+for epoch in (outer := wb.progress(range(3), title="epochs")):
+    for i in (t := wb.progress(range(20), title="batches")):
         time.sleep(0.002)
         t.report(loss=1 / (i + 1))
     outer.report(validation=epoch)"""
-BREAK = """for i in (t := wb.track(range(9))):
+BREAK = """for i in (t := wb.progress(range(9))):
     t.report(loss=i)
     if i == 4: break
-wb.track"""
-FAIL = """for i in wb.track(range(9), title="fails"):
+wb.progress"""
+FAIL = """for i in wb.progress(range(9), title="fails"):
     if i == 4: raise ValueError("as it should")"""
 
 

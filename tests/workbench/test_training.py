@@ -11,8 +11,8 @@ import engine
 from engine import nn
 from engine.base import observe
 from workbench import protocol
-from workbench.recording import Recording
-from workbench.session import Session
+from workbench.recording.recording import Recording
+from workbench.session.session import Session
 from workbench.training.loop import Loop
 from workbench.training.state import TrainingState
 

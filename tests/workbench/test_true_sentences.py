@@ -7,11 +7,11 @@ import numpy
 import cases
 import engine
 from engine.core.op import Elementwise
-from workbench.graph import Graph
-from workbench.retrace import retrace
-from workbench.stepper import Stepper
+from workbench.backward.stepper import Stepper
+from workbench.graph.graph import Graph
+from workbench.recording.recompute import Cannot
+from workbench.recording.retrace import retrace
 from workbench.whatif.one import one_op
-from workbench.whatif.recompute import Cannot
 from workbench.whatif.substeps import sub_steps
 
 

@@ -10,9 +10,9 @@ import engine
 import workbench as wb
 from engine import nn
 from engine.base import observe
-from workbench import recorder as recording_of
-from workbench.graph import Graph
-from workbench.recorder import Recorder
+from workbench.graph.graph import Graph
+from workbench.recording import recorder as recording_of
+from workbench.recording.recorder import Recorder
 
 
 @pytest.fixture

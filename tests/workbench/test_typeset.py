@@ -14,8 +14,8 @@ from engine.core.op import registry
 from grouping import grouped
 from workbench.formulas import notation, symbols, typeset
 from workbench.formulas.typeset import Operand
-from workbench.recorder import Recorder
-from workbench.session import Session
+from workbench.recording.recorder import Recorder
+from workbench.session.session import Session
 
 TAGS = {"mrow", "mi", "mn", "mo", "mtext", "mfrac", "msup", "msub", "msubsup", "mover", "munder", "munderover", "msqrt", "mspace"}
 TAGS |= {"mtable", "mtr", "mtd"}

@@ -12,18 +12,18 @@ from walked import PROGRAMS, fan_out, leaf, several_results, unrolled
 import engine
 import workbench as wb
 from engine.base import observe
-from workbench.graph import Graph
-from workbench.passes import PassWatcher
-from workbench.recorder import Recorder
-from workbench.retrace import retrace
-from workbench.session import Session
-from workbench.stepper import Stepper
-from workbench.whatif import fanout
+from workbench.backward import fanout
+from workbench.backward.stepper import Stepper
+from workbench.graph.graph import Graph
+from workbench.recording.recompute import Cannot
+from workbench.recording.recorder import Recorder
+from workbench.recording.retrace import retrace
+from workbench.session.passes import PassWatcher
+from workbench.session.session import Session
 from workbench.whatif.ask import row_of
 from workbench.whatif.expression import BadExpression, Expression, edited, fitted
-from workbench.whatif.fork import Edit, forks_of
-from workbench.whatif.recompute import Cannot
-from workbench.whatif.rerun import Change, rerun
+from workbench.whatif.forks import Edit, forks_of
+from workbench.whatif.rerunning import Change, rerun
 
 every_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 
@@ -320,7 +320,7 @@ def test_a_changed_input_and_one_changed_element():
     x = engine.tensor([[1.0, 2.0]])
     with wb.record():
         loss = (x @ w).square().sum()
-    found = wb.rerun(loss, {x: "x + 2", w: "x * 2"})
+    found = wb.whatif.rerun(loss, {x: "x + 2", w: "x * 2"})
     expected = ((numpy.array([[3.0, 4.0]]) @ (2 * w.detach().numpy())) ** 2).sum()
     assert float(found.loss) == pytest.approx(expected, rel=1e-5)
     one = rerun(found.recording, found.recording.root, [Change(row_of(found.recording, w), "9", (0, 1))])
@@ -335,7 +335,7 @@ def test_random_numbers_are_those_that_were_drawn():
     with wb.record():
         loss = engine.nn.functional.dropout(x, 0.5).sum()
     state = engine.get_rng_state()
-    found = wb.rerun(loss, {x: "x * 2"})
+    found = wb.whatif.rerun(loss, {x: "x * 2"})
     assert float(found.loss) == pytest.approx(2 * loss.item(), rel=1e-5)
     assert found.notes == []
     assert numpy.array_equal(engine.get_rng_state(), state)
@@ -347,7 +347,7 @@ def test_weights_that_were_updated_since_are_told():
         loss = (x * x).sum()
     with engine.no_grad():
         x.add_(1)
-    found = wb.rerun(loss, {x: "x * 2"})
+    found = wb.whatif.rerun(loss, {x: "x * 2"})
     assert any("written in place after the recording" in note for note in found.notes)
     assert any("when it was recorded" in note for note in found.notes)
     assert float(found.base) == pytest.approx((x.detach().numpy() ** 2).sum(), rel=1e-5)
@@ -359,10 +359,10 @@ def test_a_result_cannot_be_changed_by_itself():
         y = x * 2
         loss = y.sum()
     with pytest.raises(Cannot, match="its value follows from its inputs"):
-        wb.rerun(loss, {y: "x * 0"})
+        wb.whatif.rerun(loss, {y: "x * 0"})
     other = leaf(3)
     with pytest.raises(Cannot, match="does not occur"):
-        wb.rerun(loss, {other: "x * 0"})
+        wb.whatif.rerun(loss, {other: "x * 0"})
 
 
 def test_a_watching_recorder_does_not_see_what_ifs():
@@ -370,7 +370,7 @@ def test_a_watching_recorder_does_not_see_what_ifs():
     with wb.record() as session:
         loss = (x * 2).sum()
         count = session.recording.count
-        wb.rerun(loss, {x: "x * 2"})
+        wb.whatif.rerun(loss, {x: "x * 2"})
         assert session.recording.count == count
 
 

@@ -10,13 +10,13 @@ from types import CodeType
 from typing import Any
 from weakref import ref
 
-from .. import inspector, protocol, source
-from ..inspector.reasons import Reasons
-from ..model_health import activations
-from ..model_health.gradient_flow import EXPLODING
+from .. import inspector, protocol
+from ..inspector.gradient_flow import EXPLODING
 from ..protocol.checks import Finding, Operand, Severity
-from ..recording import Recording
-from .witness import Witness
+from ..recording import activations, source
+from ..recording.reasons import Reasons
+from ..recording.recording import Recording
+from ..recording.witness import Witness
 
 MOST = 32  # a check examines this many of the last calls of an op
 

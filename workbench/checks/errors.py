@@ -7,7 +7,7 @@ import re
 from .. import inspector
 from ..protocol import Site
 from ..protocol.checks import Finding
-from ..sites import line_of
+from ..recording.sites import line_of
 from .case import Case, place
 
 

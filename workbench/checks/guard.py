@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterable
 from typing import Any
 
 from engine.base import errors, observe
 from engine.core.tensor import Tensor
 
-from ..frames import at_user_line
-from ..inspector import number_text
-from ..torch_models import loaded
-from . import values
+from ..base.frames import at_user_line
+from ..inspector import number_text, values
 from .not_finite import because, because_backward, opposite, rule_text
 
 
@@ -21,19 +18,6 @@ class NotFiniteError(FloatingPointError, RuntimeError):
 
     It is also a RuntimeError, as in PyTorch's anomaly mode.
     """
-
-
-@contextmanager
-def guard(nan: bool = True, inf: bool = True) -> Iterator[None]:
-    """Within the block, raise NotFiniteError at the first op that makes a NaN, or (`inf`) an infinity from finite values."""
-    wanted = frozenset((*(("NaN",) if nan else ()), *(("+Inf", "−Inf") if inf else ())))
-    with ExitStack() as stack:
-        stack.enter_context(observe.observing(Guard(wanted, observe.current)))
-        if loaded.torch() is not None:
-            from ..torch_models.guard import guarding  # circular import
-
-            stack.enter_context(guarding(wanted))
-        yield
 
 
 class Guard(observe.Observer):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from .. import inspector
-from ..model_health import activations
-from ..model_health.gradient_flow import EXPLODING, VANISHING
+from ..inspector.gradient_flow import EXPLODING, VANISHING
 from ..protocol import ActivationRow
 from ..protocol.checks import Finding
+from ..recording import activations
 from .case import Case, place, several
 
 DEAD = 0.5  # share of dead units in a layer from which it is a warning

@@ -8,7 +8,7 @@ from weakref import ref
 
 from .. import protocol
 from ..protocol.checks import Finding
-from ..recording import Recording
+from ..recording.recording import Recording
 from . import errors, health, losses, not_finite, reach, registered, replaced, shapes, training
 from .case import Case, place, several
 

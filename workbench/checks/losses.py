@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..base.readable import amid
 from ..protocol.checks import Finding
-from ..readable import amid
 from .case import Case, shape
 
 MOVES = ("view", "reshape", "squeeze", "unsqueeze", "transpose", "permute", "flatten", "getitem", "to_dtype", "clone", "movedim")

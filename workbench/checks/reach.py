@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from .. import source
-from ..inspector.reasons import UNUSED
 from ..protocol import Site
 from ..protocol.checks import Finding
-from ..sites import line_of
+from ..recording import source
+from ..recording.reasons import UNUSED
+from ..recording.sites import line_of
 from .case import Case, several
 
 LOOKED = 40  # parameters whose path is followed through the whole graph

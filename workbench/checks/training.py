@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy
 
 from .. import inspector
-from ..model_health.gradient_flow import EXPLODING
+from ..inspector import values
+from ..inspector.gradient_flow import EXPLODING
 from ..protocol.checks import Finding
-from . import registered, values
+from ..recording.witness import Mode
+from . import registered
 from .case import Case, place, several
 from .reach import parameters, row_of
-from .witness import Mode
 
 LARGE, NONE = 0.1, 1e-9  # limits of |Δw| / |w| for a step
 SAME = 3  # iterations with equal batches that are no coincidence

@@ -13,14 +13,14 @@ from typing import Any
 from engine.core.tensor import Tensor
 
 from .. import inspector, protocol
-from ..drawings import svg
-from ..drawings.drawing import draw
-from ..graph import Graph
+from ..backward.stepper import Stepper
+from ..graph import svg
+from ..graph.drawing import draw
+from ..graph.graph import Graph
 from ..inspector import bytes_text
-from ..recording import Recording
-from ..session import Session, recent
-from ..stepper import Stepper
-from ..surface import opened
+from ..recording.recording import Recording
+from ..session.session import Session, recent
+from ..session.surface import opened
 from . import data, dot, mermaid, paper, trace
 from .privacy import without_paths
 from .replay import BUDGET, replay
@@ -158,7 +158,7 @@ def session_of(target: Any, names: Mapping[str, Any], with_pass: bool) -> Abstra
     from ..torch_models import is_tensor
 
     if is_tensor(target):
-        from ..watching import shown
+        from ..subjects.watching import shown
 
         known = shown(target, names)
         if known is None:

@@ -8,14 +8,15 @@ from copy import copy
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from .. import metrics, protocol
-from ..granularity import By
+from .. import protocol
+from ..backward import metrics
+from ..backward.granularity import By
 from ..inspector import bytes_text, host
 from .pack import Pack, key
 
 if TYPE_CHECKING:
-    from ..session import Session
-    from ..stepper import Stepper
+    from ..backward.stepper import Stepper
+    from ..session.session import Session
 
 PASS = "pass"
 LEFT_OUT = -1  # in place of a message's number: it did not fit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import protocol
-from ..drawings.outline import Outline
+from ..graph.outline import Outline
 from .privacy import without_path
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from io import BytesIO
 
-from ..drawings.drawing import Drawing, Frame
-from ..drawings.outline import Box
-from ..drawings.svg import EDGE, FILL, FRAMES, OUTLINE, QUIET, RIDERS, TEXT
+from ..graph.drawing import Drawing, Frame
+from ..graph.outline import Box
+from ..graph.svg import EDGE, FILL, FRAMES, OUTLINE, QUIET, RIDERS, TEXT
 
 _INCH = 96.0  # pixels of the drawing per inch
 _MOST = 200.0  # inches: the maximum size of a PDF page

@@ -9,15 +9,15 @@ from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from .. import protocol
+from ..backward.stepper import Stepper
 from ..inspector import bytes_text, count_text
-from ..stepper import Stepper
 from . import page
 from .conversation import PASS, Conversation, Room, drawings, passage
 from .pack import Pack
 from .privacy import without_path
 
 if TYPE_CHECKING:
-    from ..session import Session
+    from ..session.session import Session
 
 BUDGET = 8_000_000  # bytes of data
 SECONDS = 30.0  # to compute the answers

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from ..graph import Graph
+from ..graph.graph import Graph
+from ..graph.timing import BACKWARD, NOT_TIMED, Times
 from ..inspector import shape_text
-from ..recording import Recording
-from ..timing import BACKWARD, NOT_TIMED, Times
+from ..recording.recording import Recording
 from .privacy import without_paths
 
 _THREADS = {0: "forward", 1: "backward"}

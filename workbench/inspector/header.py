@@ -14,7 +14,7 @@ from .memory_layout import strides_of
 from .text import bytes_text, count_text
 
 if TYPE_CHECKING:
-    from ..recording import Recording
+    from ..recording.recording import Recording
 
 
 def facts(array: Any, tensor: Tensor | None = None, recording: Recording | None = None, row: int = -1) -> list[Fact]:

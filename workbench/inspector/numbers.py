@@ -13,8 +13,7 @@ from engine.backends.coo import Coo
 from engine.backends.meta import Meta
 
 from ..protocol import Histogram, Summary
-from .reasons import NO_NUMBERS
-from .text import FEW, plain_values, sentence
+from .text import FEW, NO_NUMBERS, plain_values, sentence
 
 BINS = 64
 SAMPLE = 1 << 16

@@ -52,7 +52,7 @@ class Vocabulary:
         return len(self.texts)
 
 
-current: Vocabulary | None = None  # set by wb.tokens
+current: Vocabulary | None = None  # set by wb.vocabulary
 
 
 def use(source: Any) -> Vocabulary | None:

@@ -7,8 +7,8 @@ from weakref import WeakKeyDictionary
 
 from IPython.core.getipython import get_ipython
 
-from .. import source
-from ..session import Session
+from ..recording import source
+from ..session.session import Session
 
 _places: dict[str, tuple[str, str | None]] = {}  # file name of a cell's code -> the cell's label, the notebook's id of it
 _latest: dict[str, str] = {}  # the notebook's id of a cell -> the label of its latest run

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from comm import get_comm_manager
 
 from ..protocol import VERSION, Problem
 from ..protocol.pack import pack
-from ..recording import Recording
-from ..session import Client, Session
+from ..recording.recording import Recording
+from ..session.session import Client, Session
 
 TARGET = "workbench"
 NOTHING = "Nothing has been recorded in this notebook yet. Put %%watch at the top of a cell and run it, or call wb.show(loss)."
@@ -99,9 +100,19 @@ def latest() -> Session | None:
     return _latest
 
 
-def _opened(channel: Any, message: Any) -> None:
-    from .widget import direct
+def direct(channel: Any, receive: Callable[[dict[str, Any]], None]) -> None:
+    """Handle the front end's messages in the shell that receives them, by `receive` alone.
 
+    ipykernel 7.4 sends them to the shell that last wrote to the comm: the main one, which is busy while a cell waits for that very message.
+    Also, a comm fires `pre_execute` and `post_execute` around each message: in a running cell, that makes matplotlib show, and close, the
+    figure that the cell is still drawing.
+    """
+    if hasattr(channel, "_reply_subshell_for"):
+        channel._reply_subshell_for = lambda data, default: default
+    channel.handle_msg = receive
+
+
+def _opened(channel: Any, message: Any) -> None:
     panel = _panels[channel.comm_id] = _Panel(channel)
     direct(channel, panel.heard)
     channel.on_close(panel.closed)

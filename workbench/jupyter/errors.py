@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any
 
-from ..tracebacks import trim
+from ..base.tracebacks import trim
 from . import magics
 
 

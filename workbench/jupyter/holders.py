@@ -8,7 +8,7 @@ from typing import Any
 
 from IPython.core.getipython import get_ipython
 
-from .. import alive, releasing
+from ..memory_use import alive, releasing
 from . import comm
 
 ALL_OUTPUTS = 'wb.release("outputs")'

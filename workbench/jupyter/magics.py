@@ -16,10 +16,11 @@ from IPython.display import display
 import engine
 from engine.base import observe
 
-from ..passes import PassWatcher
-from ..recorder import MAX_ROWS, Recorder
-from ..recording import KEEP
-from ..session import Session
+from ..checks.answers import check
+from ..recording.recorder import MAX_ROWS, Recorder
+from ..recording.recording import KEEP
+from ..session.passes import PassWatcher
+from ..session.session import Session
 from ..torch_models import loaded
 from ..torch_models.watch import TorchWatch
 from . import cells
@@ -85,7 +86,7 @@ class WatchMagics(Magics):
     def _finish(self, recorder: Recorder, session: Session, shown: Any, view: View, error: BaseException | None) -> None:
         recorder.stop(error)
         session.finish(self.shell.user_ns)
-        session.check()
+        check(session)
         if shown is not None:
             shown.update(view)  # the stills in the saved notebook show the finished graph
         else:

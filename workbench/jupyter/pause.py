@@ -20,11 +20,11 @@ from IPython.display import display
 
 from engine.base import observe
 
-from ..breakpoints import Breakpoint
-from ..passes import GLANCE, Followed, PassWatcher
-from ..recorder import Recorder
-from ..recording import Recording
-from ..session import Session
+from ..backward.breakpoints import Breakpoint
+from ..recording.recorder import Recorder
+from ..recording.recording import Recording
+from ..session.passes import GLANCE, Followed, PassWatcher
+from ..session.session import Session
 from ..training.loop import Loop
 from . import cells, comm
 from .bell import Bell

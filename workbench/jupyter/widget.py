@@ -13,13 +13,14 @@ import traitlets
 from IPython.core.getipython import get_ipython
 from IPython.display import display
 
-from ..breakpoints import Breakpoint
-from ..granularity import By
+from ..backward.breakpoints import Breakpoint
+from ..backward.granularity import By
+from ..backward.stepper import Stepper
+from ..base.readable import readable
+from ..checks.answers import check
 from ..protocol.checks import Finding
 from ..protocol.pack import pack
-from ..readable import readable
-from ..session import Session
-from ..stepper import Stepper
+from ..session.session import Session
 from . import cells, comm
 
 _BUILT = Path(__file__).with_name("static") / "view.js"
@@ -39,7 +40,7 @@ class View(anywidget.AnyWidget):
     def __init__(self, session: Session) -> None:
         super().__init__(_bundle=bundle()[0])
         self._line = ""
-        direct(self.comm, self._handle_msg)
+        comm.direct(self.comm, self._handle_msg)
         self.session = session
         self.client = session.connect(self._say)
         self.client.opened = False
@@ -95,7 +96,7 @@ class View(anywidget.AnyWidget):
         """The findings of the checks on what is shown, most serious first."""
         with self.session.lock:
             if self.session.findings is None:
-                self.session.check()
+                check(self.session)
             return list(self.session.findings or [])
 
     def next(self, by: By = "op") -> str:
@@ -111,11 +112,11 @@ class View(anywidget.AnyWidget):
         return self._walk(lambda: self.stepper.run(self.session.stops, back))
 
     def run_until(self, stops: Any, back: bool = False) -> str:
-        """Run to where a condition such as "norm > 1e3" holds, or to a `wb.breakpoint`; return a sentence about it."""
+        """Run to where a condition such as "norm > 1e3" holds, or to a `wb.break_at`; return a sentence about it."""
         return self._walk(lambda: self.stepper.run_until(stops, back))
 
     def breakpoint(self, when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:
-        """Set a breakpoint, as `wb.breakpoint` does."""
+        """Set a breakpoint, as `wb.break_at` does."""
         return self.session.breakpoints.add(Breakpoint.of(when, op=op, name=name, module=module))
 
     def to(self, index: int) -> str:
@@ -173,18 +174,6 @@ def displayed(session: Session) -> Callable[[], None]:
     view = View(session)
     shown: Any = display(view, display_id=True)
     return lambda: shown.update(view)
-
-
-def direct(channel: Any, heard: Callable[[dict[str, Any]], None]) -> None:
-    """Handle the front end's messages in the shell that receives them, by `heard` alone.
-
-    ipykernel 7.4 sends them to the shell that last wrote to the comm: the main one, which is busy while a cell waits for that very message.
-    Also, a comm fires `pre_execute` and `post_execute` around each message: in a running cell, that makes matplotlib show, and close, the
-    figure that the cell is still drawing.
-    """
-    if hasattr(channel, "_reply_subshell_for"):
-        channel._reply_subshell_for = lambda data, default: default
-    channel.handle_msg = heard
 
 
 def in_notebook() -> bool:

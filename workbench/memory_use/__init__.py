@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from .. import protocol
-from ..graph import Graph
-from ..recording import Recording
+from ..graph.graph import Graph
+from ..recording.recording import Recording
 from . import living
 from . import report as _report
 from .log import CATEGORIES, Log

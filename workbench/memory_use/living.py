@@ -9,8 +9,8 @@ import numpy
 from engine.core import versions
 
 from .. import protocol
-from ..graph import dtype_name
-from ..recording import KEY, Recording
+from ..graph.graph import dtype_name
+from ..recording.recording import KEY, Recording
 from . import words
 from .log import CATEGORIES, GRADIENT, OPTIMIZER, PARAMETER, Log
 

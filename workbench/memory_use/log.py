@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from ..recording import NUMBER, Recording
+from ..recording.recording import NUMBER, Recording
 
 CATEGORIES = ("parameter", "gradient", "activation", "saved", "optimizer", "input", "temporary")
 PARAMETER, GRADIENT, ACTIVATION, SAVED, OPTIMIZER, INPUT, TEMPORARY = range(len(CATEGORIES))

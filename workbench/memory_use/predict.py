@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from .. import protocol
-from ..recording import Recording
+from ..recording.recording import Recording
 from .living import holders
 from .log import ACTIVATION, GRADIENT, INPUT, OPTIMIZER, SAVED, TEMPORARY, Ints, Log
 

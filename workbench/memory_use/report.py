@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import protocol
 from ..inspector import bytes_text, shape_text
-from ..recording import Recording
+from ..recording.recording import Recording
 from .words import called
 
 TOLD = 15

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..readable import amid
-from ..recording import Recording
+from ..base.readable import amid
+from ..recording.recording import Recording
 from .log import CATEGORIES, GRADIENT, OPTIMIZER, Log
 
 

@@ -25,7 +25,7 @@ def learning_curves(
 ) -> Axes:
     """Plot reported scalars, such as loss and accuracy, by step.
 
-    `source` is a history (`history.log(...)`), a `wb.track`, a dict from names to lists (or to `(steps, values)`), or one list.
+    `source` is a history (`history.log(...)`), a `wb.progress`, a dict from names to lists (or to `(steps, values)`), or one list.
     `names` selects curves and their order; those in `right` use the right-hand axis. `smooth` in [0, 1) draws an exponential moving
     average with that weight for the past, bias-corrected like Adam's moments, over the faint raw values, and the legend says so.
     `log` makes the left axis logarithmic. NaN and Inf leave gaps.

@@ -11,7 +11,7 @@ import numpy
 from engine.core.tensor import Tensor
 from engine.nn import Module
 
-from ..model_health import gradient_flow as flow
+from ..inspector import gradient_flow as flow
 from ..training.history import History
 from . import style
 

@@ -15,7 +15,7 @@ from .export import AskExport, Exported
 from .faces import AskFaces, Faces, NodeFace
 from .flags import AskMetric, CellRun, CellRuns, Flag, Flags, Metric
 from .graph import Edges, Graph, Group, InSidePanel, Level, LevelName, Nodes, Problem, Ready, ToSidePanel, View
-from .memory import (
+from .memory import (  # fmt: skip
     AskBytes,
     AskMemory,
     AskMoment,
@@ -37,25 +37,13 @@ from .memory import (
     Total,
     Why,
     Window,
-)  # fmt: skip
+)
 from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
 from .read import BadMessage, Refused, read
 from .series import AskSeries, Series, TensorSeries
 from .steps import AskNorms, Contribution, Norms, Offer, Step, Stepped, Stepper, StepTo
 from .teach import AnswerQuestion, Cost, Lesson, Mode, ModePass, Modes, ModeStep, Page, Question, QuestionKind, TurnPage
-from .tensor import (
-    AskElement,
-    Heat,
-    Histogram,
-    ImageGrid,
-    Inspect,
-    Inspected,
-    MemoryLayout,
-    Sharer,
-    Summary,
-    TensorElement,
-    Tokens,
-)
+from .tensor import AskElement, Heat, Histogram, ImageGrid, Inspect, Inspected, MemoryLayout, Sharer, Summary, TensorElement, Tokens
 from .time import AskTiming, TimeTotal, Timing
 from .training import Train, Training
 from .typescript import typescript

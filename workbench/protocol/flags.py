@@ -55,7 +55,7 @@ class AskMetric(ToKernel):
 
     kind: ClassVar[str] = "ask_metric"
     id: int
-    metric: str  # a key of workbench.metrics.METRICS
+    metric: str  # a key of METRICS in workbench/backward/metrics.py
 
 
 @dataclass(frozen=True)

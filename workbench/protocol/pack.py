@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from ..readable import encodable
+from ..base.readable import encodable
 
 LONG = 1000  # elements; shorter lists are not packed
 

@@ -8,7 +8,7 @@ import types
 import typing
 from typing import Any, Literal
 
-from ..readable import encodable
+from ..base.readable import encodable
 from .base import VERSION, ToKernel
 
 _LARGEST = sys.float_info.max  # JSON has neither NaN nor infinity, though Python reads them

@@ -1,12 +1,11 @@
-"""The implementation of `wb.lesson`, `wb.quiz`, `wb.present`, `wb.follow`, `wb.modes` and `wb.sabotage`."""
+"""The public functions of `wb.teach`."""
 
 from __future__ import annotations
 
 import html
 import os
-import sys
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -16,26 +15,19 @@ from engine.base import observe
 from engine.core import tape
 from engine.core.tensor import Tensor
 
-from ..graph import Graph
+from .. import caller
+from ..backward.stepper import Stepper
+from ..graph.graph import Graph
 from ..protocol import QuestionKind
-from ..recorder import Recorder
-from ..recording import Recording, recent
-from ..stepper import Stepper
-from ..surface import ShownSession, latest, opened
+from ..recording.recorder import Recorder
+from ..recording.recording import Recording, recent
+from ..session import levels
+from ..session.session import recent as sessions
+from ..session.surface import ShownSession, latest, opened
 from . import sheet
-from .lesson import Lesson, Say, pages_in
-from .modes import Jacobian, jacobian_of, names_of, report
+from .jacobian import Jacobian, jacobian_of, names_of, report
+from .lessons import Lesson, Say, pages_in
 from .questions import Question
-
-_HERE = str(Path(__file__).parents[1])
-
-
-def names_of_caller() -> dict[str, Any]:
-    """The variables of the code that called the workbench."""
-    frame: Any = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
-        frame = frame.f_back
-    return {**frame.f_globals, **frame.f_locals}
 
 
 def _card(text: str) -> str:
@@ -92,9 +84,12 @@ def _session(about: Any, names: Mapping[str, Any]) -> LessonSession:
     return session
 
 
-def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, title: str = "") -> LessonSession:
-    """A session with the pages of a lesson; `subject` is a loss, or the `r` of `with wb.record() as r`."""
-    names = names_of_caller()
+def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, title: str = "") -> Any:
+    """Create a narrated lesson about a loss or a recording: `wb.teach.lesson(loss, [say("...", at="mul"), quiz(...), ...])`.
+
+    `steps` may also be a Markdown file, see docs/teaching.md. Raises ValueError for a place that is not in the graph.
+    """
+    names = caller.names()
     recorded = getattr(getattr(subject, "session", subject), "recording", subject)
     if not isinstance(recorded, (Recording, Tensor)):
         raise TypeError(f"A lesson is about a loss or a recording (`with wb.record() as r: ...`), not about {type(subject).__name__}")
@@ -104,16 +99,16 @@ def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, ti
         pages = [steps] if isinstance(steps, (Say, Question)) else list(steps)
     strange = next((one for one in pages if not isinstance(one, (Say, Question))), None)
     if strange is not None:
-        raise TypeError(f"The steps of a lesson are wb.say(...) and wb.quiz(...), not {type(strange).__name__}")
+        raise TypeError(f"The steps of a lesson are wb.teach.say(...) and wb.teach.quiz(...), not {type(strange).__name__}")
     if not pages:
-        raise ValueError("A lesson has at least one step: wb.say(...) or wb.quiz(...)")
+        raise ValueError("A lesson has at least one step: wb.teach.say(...) or wb.teach.quiz(...)")
     session = _session(recorded, names)
     if isinstance(recorded, Tensor) and recorded.node is not None and recorded.requires_grad:
         session.stepper = Stepper.of(session.recording, session.graph, recorded)
         session.stepper.prepare()  # a later cell may overwrite what the tape saved
     session.lesson = Lesson(session, pages, title)
     session.lesson.turn(0)
-    return session
+    return caller.shown(session)
 
 
 class AskedQuestion(Question):
@@ -126,7 +121,7 @@ class AskedQuestion(Question):
         walk = getattr(self.about, "session", None)
         if walk is None:
             about = self.about() if callable(self.about) and not isinstance(self.about, Tensor) else self.about
-            session = _session(about, names_of_caller())
+            session = _session(about, caller.names())
         else:  # another view's pass
             session = LessonSession(walk.recording, walk.graph)
             session.stepper = walk.stepper
@@ -139,13 +134,11 @@ class AskedQuestion(Question):
         return super()._place()
 
     def _ipython_display_(self) -> None:
-        import workbench
-
-        workbench.display_session(self.session())
+        caller.display(self.session())
 
 
 class Quiz:
-    """`wb.quiz(...)` creates a question; `wb.quiz.gradient(w)`, `.shape(x)` and `.next_node(walk)` write the question themselves."""
+    """`quiz(...)` creates a question; `quiz.gradient(w)`, `.shape(x)` and `.next_node(walk)` write the question themselves."""
 
     def __call__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
@@ -205,7 +198,7 @@ class Quiz:
         if isinstance(walk, Tensor):
             if walk.node is None:
                 raise ValueError("This tensor has no backward pass: it does not require grad, and nothing it was computed from does")
-            recording = opened(walk, names_of_caller()).recording
+            recording = opened(walk, caller.names()).recording
             plan, index = [recording.row_of(node) for node in tape.plan([walk.node])], 0
         else:
             stepper = walk if isinstance(walk, Stepper) else getattr(walk, "stepper", None)
@@ -253,7 +246,7 @@ class Quiz:
 def _called(tensor: Tensor, otherwise: str) -> str:
     if not isinstance(tensor, Tensor):
         raise TypeError(f"Expected a Tensor, got {type(tensor).__name__}")
-    return next((name for name, value in names_of_caller().items() if value is tensor and not name.startswith("_")), otherwise)
+    return next((name for name, value in caller.names().items() if value is tensor and not name.startswith("_")), otherwise)
 
 
 def _gradient(tensor: Tensor, loss: Tensor | None) -> Any:
@@ -283,20 +276,20 @@ def _ops(tensor: Tensor, loss: Tensor | None) -> set[str]:
     return squares | {node.op.name for node in order if node in after and node.op is not None}
 
 
-def present(what: Any, file: str | os.PathLike) -> None:
-    """Let a class follow: write this view's page and step into `file`, which everyone must be able to read."""
-    _lesson_of(what).present(file)
+def present(view: Any, file: str | os.PathLike) -> None:
+    """Broadcast a view of a lesson or a pass to a class: write its page and step into `file`, in a folder that everyone can read."""
+    _lesson_of(view).present(file)
 
 
-def follow(what: Any, file: str | os.PathLike) -> None:
-    """Follow the teacher's view, for which `wb.present` writes `file`."""
-    _lesson_of(what).follow(file)
+def follow(view: Any, file: str | os.PathLike) -> None:
+    """Make this view of a lesson or a pass follow the teacher's, for which `wb.teach.present` writes `file`; at most a second later."""
+    _lesson_of(view).follow(file)
 
 
 def _lesson_of(what: Any) -> Lesson:
     session = getattr(what, "session", what)
     if not hasattr(session, "stepper") or not hasattr(session, "lesson"):
-        raise TypeError(f"Expected what wb.lesson(...) or wb.step(loss) gives, got {type(what).__name__}")
+        raise TypeError(f"Expected what wb.teach.lesson(...) or wb.step(loss) gives, got {type(what).__name__}")
     if session.lesson is None:
         session.lesson = Lesson(session, [])
         session.lesson.tell()
@@ -317,11 +310,13 @@ class ModesSession(ShownSession):
         return report(self.modes)
 
 
-def modes(f: Any, xs: Sequence[Tensor]) -> ModesSession:
-    """A session on the Jacobian of `f` at `xs`, in both modes.
+def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
+    """Compare forward and reverse mode for the whole Jacobian of `f` at `xs`: counts of passes, multiplications, additions and bytes.
 
-    The graph has values and lines: `f` is recorded, unless an observer is already active.
+    In a notebook, returns a view that steps through the passes; elsewhere a table. `f` takes the tensors and returns one. Raises TypeError
+    or ValueError if there is no Jacobian, or if there are more than 10,000 values.
     """
+    # recorded, so that the graph has values and lines; unless an observer is already active
     recorder = Recorder(getattr(f, "__name__", type(f).__name__))
 
     def recorded(*inputs: Tensor) -> Any:
@@ -336,9 +331,19 @@ def modes(f: Any, xs: Sequence[Tensor]) -> ModesSession:
     recording = opened(y, {}).recording
     session = ModesSession(recording, Graph(recording))
     session.graph.view = "lesson"
-    session.graph.finish({**names_of_caller(), **dict(zip(names, inputs, strict=True)), "out" if "y" in names else "y": y})
+    session.graph.finish({**caller.names(), **dict(zip(names, inputs, strict=True)), "out" if "y" in names else "y": y})
     session.modes = Jacobian(y, inputs, names, recording).message()
-    return session
+    return caller.shown(session)
+
+
+def level(name: str) -> None:
+    """Set how much all views show: "student" keeps the tabs Step and Value and a simple bar, "full" shows everything.
+
+    The notebook remembers the level. Raises ValueError for any other name.
+    """
+    levels.choose(name)
+    for session in sessions:
+        session.show_level()
 
 
 quiz = Quiz()

@@ -55,7 +55,7 @@ def grade(file: str | os.PathLike, *names: str) -> Grade:
     path = Path(file)
     if not path.exists():
         raise FileNotFoundError(
-            f"There is no file {path.name} here; wb.quiz.save({path.name!r}) writes it, before the questions are answered"
+            f"There is no file {path.name} here; wb.teach.quiz.save({path.name!r}) writes it, before the questions are answered"
         )
     answers = sheet.read(path)
     known = sheet.current.questions

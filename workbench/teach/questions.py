@@ -11,7 +11,7 @@ from engine.core.tensor import Tensor
 
 from .. import protocol
 from ..protocol import QuestionKind
-from ..recording import Recording
+from ..recording.recording import Recording
 from . import judge, sheet
 from .markup import blocks, plain
 

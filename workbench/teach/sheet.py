@@ -82,7 +82,7 @@ def read(path: Path) -> dict[str, Given]:
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path.name} is not a file of answers: it is no JSON ({error}).") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("answers"), dict):
-        raise ValueError(f"{path.name} is not a file of answers that wb.quiz.save() wrote.")
+        raise ValueError(f"{path.name} is not a file of answers that wb.teach.quiz.save() wrote.")
     if data.get("version") != VERSION:
         raise ValueError(f"{path.name} has version {data.get('version')!r} of the format; this one reads {VERSION}.")
     answers = {}

@@ -9,7 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy
 
-from ..inspector.reasons import NO_NUMBERS
+from ..inspector.text import NO_NUMBERS
 from .loaded import torch
 
 DENSE = 64 << 20  # dense bytes up to which a sparse tensor is shown with its zeros

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..graph import Graph, arrange
+from ..graph.graph import Graph, arrange
 from .loaded import is_module, is_tensor, torch
 from .recording import TorchRecording
 

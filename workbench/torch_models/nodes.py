@@ -9,66 +9,23 @@ from types import CodeType
 from typing import Any
 
 from . import arrays, names
-from .loaded import is_tensor, torch
+from .loaded import is_tensor
 from .recording import Mark, Target, TorchRecording
+from .saved import saved, saved_names
 
 # Called for each new node with the node, its mark, and the leaf's tensor if the node accumulates into one (else None).
 Hang = Callable[[Any, Mark, Any], None]
 
-_saved_names: dict[type, list[tuple[str, str]]] = {}  # type of a node -> PyTorch's attribute and our name for what it saves
 _setting_names: dict[type, list[str]] = {}  # type of a node -> those that are settings of the op
 _RESULTS = ("result", "out", "total_weight", "indices", "logsumexp", "rng", "philox", "mask")  # made by the op itself, not operands
 _LOOKUPS = ("Embedding", "Index")  # nodes with "indices" as an operand
 _STATE = ("running_mean", "running_var")  # operands only in eval mode
 _SETTINGS = ("dim", "keepdim", "alpha", "exponent", "dims", "p", "stride", "padding", "dilation", "groups", "eps", "kernel_size")
-FREED = "freed by an earlier backward()"
-SPOILT = "what it saved for backward was written in place since, so backward() will refuse"
 
 
 def variable(node: Any) -> Any:
     """The leaf that an AccumulateGrad node accumulates into; None for any other node."""
     return getattr(node, "variable", None) if type(node).__name__ == "AccumulateGrad" else None
-
-
-def saved(node: Any) -> tuple[list[tuple[str, Any]], str]:
-    """The node's saved tensors as `(name, tensor)`, and what is wrong with them ("" if nothing is)."""
-    found, wrong = [], ""
-    tensor = torch().Tensor
-    for attribute, name in _attributes(node):
-        value, bad = _read(node, attribute)
-        wrong = bad or wrong
-        if isinstance(value, tensor):
-            found.append((name, value))
-        elif isinstance(value, (tuple, list)):
-            found += [(name, x) for x in value if isinstance(x, tensor)]
-    return found, wrong
-
-
-def freed(node: Any) -> bool:
-    """Whether an earlier backward() has freed the saved tensors. All are freed at once, so only the first is checked."""
-    for attribute, _ in _attributes(node):
-        value, wrong = _read(node, attribute)
-        if wrong or isinstance(value, torch().Tensor):
-            return wrong == FREED
-    return False
-
-
-def _attributes(node: Any) -> list[tuple[str, str]]:
-    """PyTorch's attributes for the saved values of such a node, each with our name."""
-    kind = type(node)
-    known = _saved_names.get(kind)
-    if known is None:
-        told = [name for name in dir(node) if name.startswith("_saved_")] or (["saved_tensors"] if hasattr(kind, "saved_tensors") else [])
-        known = _saved_names[kind] = [(name, name.removeprefix("_saved_")) for name in told]
-    return known
-
-
-def _read(node: Any, attribute: str) -> tuple[Any, str]:
-    """The saved value of that attribute, and what is wrong with it."""
-    try:
-        return getattr(node, attribute), ""
-    except RuntimeError as error:  # only PyTorch's message distinguishes the two causes
-        return None, SPOILT if "modified by an inplace operation" in str(error) else FREED
 
 
 def unmarked(recording: TorchRecording, roots: Sequence[Any]) -> list[Any]:
@@ -218,7 +175,7 @@ def _settings(node: Any) -> dict[str, Any]:
     found, kind = {}, type(node)
     known = _setting_names.get(kind)
     if known is None:
-        there = dict(_saved_names.get(kind, ()))
+        there = dict(saved_names.get(kind, ()))
         known = _setting_names[kind] = [name for name in _SETTINGS if f"_saved_{name}" in there]
     for name in known:
         value = getattr(node, f"_saved_{name}")

@@ -12,13 +12,13 @@ from weakref import ref
 import numpy
 
 from .. import protocol
+from ..backward.fanout import Addend, FanOut
+from ..backward.stepper import PassEnded, Stepper, said
+from ..backward.telling import gain_text, gains, operand, place_text, size_text
 from ..formulas import typeset
-from ..graph import Graph
+from ..graph.graph import Graph
 from ..inspector import NOT_YET, bytes_text, summary
-from ..recording import KEEP
-from ..stepper import PassEnded, Stepper, said
-from ..telling import gain_text, gains, operand, place_text, size_text
-from ..whatif.fanout import Addend, FanOut
+from ..recording.recording import KEEP
 from . import arrays
 from .loaded import is_tensor
 from .recording import Listener, Mark, TorchRecording

@@ -13,12 +13,10 @@ from types import CodeType, FunctionType
 from typing import Any
 from weakref import ref
 
-import engine
-
-from .. import __file__ as _workbench
-from ..checks.witness import has_mode
-from ..recorder import MAX_ROWS, PERIOD
-from ..recording import Scope
+from ..base.frames import HIDDEN
+from ..recording.recorder import MAX_ROWS, PERIOD
+from ..recording.recording import Scope
+from ..recording.witness import has_mode
 from . import names, nodes
 from .loaded import folder, torch
 from .passes import PassRecorder
@@ -90,7 +88,7 @@ class TorchRecorder:
         self._whole: list[tuple[Any, str, tuple, CodeType | None, int, float]] = []  # modules that run as one op, with their start time
         self._time = (nan, nan)  # start and duration of the last op
         self._paths: dict[int, str] = {}
-        self._hidden = (folder(), *(os.path.dirname(os.path.abspath(file)) + os.sep for file in (engine.__file__, _workbench)))
+        self._hidden = (folder(), *HIDDEN)
         self._around = tuple(os.path.join(folder(), *place) for place in _AROUND)
         self._idle = False  # whether the last call came from such code
         self._inside: dict[int, tuple[bool, bool]] = {}  # identity of a code object -> (not the user's, matches `_around`)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import ref
@@ -10,9 +10,10 @@ from weakref import ref
 import numpy
 
 from .. import protocol
-from ..recording import HOLDERS, KEEP, KEY, NUMBER, USE, Recording
+from ..recording.recording import HOLDERS, KEEP, KEY, NUMBER, USE, Recording
 from . import arrays, refusals, words
 from .loaded import is_tensor, torch
+from .saved import freed
 from .witness import TorchWitness
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class TorchRecording(Recording):
     def __init__(self, title: str = "", keep: int = KEEP) -> None:
         super().__init__(title, keep)
         self.witness: TorchWitness = TorchWitness()
+        self.begin: Callable[[TorchRecording, Any, Any], TorchPass] | None = None  # runs a pass that the code has not run: stepping.begin
         self.records: list[ref[TorchPass]] = []  # of its passes, held by a view
         self.key = f"gradient workbench {self.name}"  # of the marks in nodes' metadata
         self._rows: dict[int, int] = {}  # identity of a live tensor -> row
@@ -211,14 +213,12 @@ class TorchRecording(Recording):
         super().settle()
         if self.live or not self.savings:
             return
-        from . import nodes  # it imports this module
-
         tensors = [tensor for watch in list(self._watches.values()) if (tensor := watch()) is not None]
         todo = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
         seen = set(todo)
         for node in todo:
             mark = self.marked(node)
-            if mark is not None and -mark.number in self.savings and nodes.freed(node):
+            if mark is not None and -mark.number in self.savings and freed(node):
                 self.free(mark.number)
             before = {source for source, _ in node.next_functions if source is not None and source not in seen}
             seen |= before

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..graph import Graph
+from ..graph.graph import Graph
 from .loaded import torch
 from .nodes import extend, variable
 from .passes import PassRecorder, TorchPass
@@ -78,6 +78,12 @@ def _earlier(recording: TorchRecording, tensor: Any) -> TorchPass | None:
     row = recording.row_of(tensor.grad_fn)
     known = [record for held in recording.records if (record := held()) is not None and record.plan[:1] == [row] and not record.failure]
     return known[-1] if known else None
+
+
+def begin(recording: TorchRecording, graph: Graph, tensor: Any) -> TorchPass:
+    """Run a pass that the code has not run, and return its record."""
+    with recorder_of(recording, graph, tensor, lambda: recording.keep) as passes:
+        return run(passes, tensor)
 
 
 @contextmanager

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from ..boxes import put_in_boxes
-from ..passes import PASSES
-from ..recorder import MAX_ROWS
-from ..recording import KEEP
-from ..session import Session
-from . import nodes
+from ..graph.boxes import put_in_boxes
+from ..recording.recorder import MAX_ROWS
+from ..recording.recording import KEEP
+from ..session.passes import PASSES
+from ..session.session import Session
+from . import nodes, stepping
 from .loaded import is_module, torch
 from .naming import TorchGraph
 from .passes import PassRecorder, TorchPass
@@ -30,6 +30,7 @@ class TorchWatch:
     def __init__(self, session: Session, names: Names, title: str = "", keep: int = KEEP, limit: int = MAX_ROWS, ours: bool = True) -> None:
         self.session, self.names = session, names
         self.recording = TorchRecording(title, keep)
+        self.recording.begin = stepping.begin
         self.graph = TorchGraph(self.recording)
         self.passes = PassRecorder(self.recording, self.graph, self._passed, lambda: room_of(session, keep))
         self.recorder = TorchRecorder(self.recording, self.passes, limit)
@@ -90,6 +91,7 @@ class TensorWatch:
     def __init__(self, session: Session, tensor: Any, names: Names, title: str = "", keep: int = KEEP) -> None:
         self.session, self.names = session, names
         self.recording = TorchRecording(title, keep)
+        self.recording.begin = stepping.begin
         self.graph = TorchGraph(self.recording)
         self.passes = PassRecorder(self.recording, self.graph, self._passed, lambda: room_of(session, keep))
         if tensor.grad_fn is not None:

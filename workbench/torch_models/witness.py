@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
-from ..checks import values
-from ..checks.witness import BadStep, Where, Witness
-from ..recording import Recording
+from ..inspector import values
+from ..recording.recording import Recording
+from ..recording.witness import BadStep, Where, Witness
 from . import arrays
 from .loaded import is_tensor, torch
 

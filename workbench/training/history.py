@@ -11,8 +11,8 @@ import numpy
 
 from engine.nn import Module
 
-from ..model_health import gradient_flow
-from ..model_health.gradient_flow import GradientRow
+from ..inspector import gradient_flow
+from ..inspector.gradient_flow import GradientRow
 from .curve import Curve, as_number
 from .hooks import Hooks
 from .table import COLUMNS, ModuleHistory, ParameterHistory, Quantity

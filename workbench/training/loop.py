@@ -9,9 +9,9 @@ from typing import Any, Literal
 from engine.base import observe
 
 from .. import protocol
-from ..passes import PassWatcher
-from ..recorder import Recorder
-from ..session import Session
+from ..recording.recorder import Recorder
+from ..session.passes import PassWatcher
+from ..session.session import Session
 from .state import TrainingState
 
 Wish = Literal["play", "pause", "step", "reset", "end"]

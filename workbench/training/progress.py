@@ -39,18 +39,18 @@ _running = _Running()
 
 
 class Track:
-    """The iterable that `wb.track` returns; call `report` in the loop body to plot scalars of each iteration."""
+    """The iterable that `wb.progress` returns; call `report` in the loop body to plot scalars of each iteration."""
 
     def __init__(
         self, iterable: Iterable, total: int | None = None, title: str = "", screen: Screen | None = None, file: Any = None
     ) -> None:
         if not hasattr(iterable, "__iter__") and not hasattr(iterable, "__getitem__"):
-            hint = f" For {iterable} turns: wb.track(range({iterable}))." if isinstance(iterable, int) else ""
-            raise TypeError(f"wb.track takes something to loop over, got {type(iterable).__name__}.{hint}")
+            hint = f" For {iterable} turns: wb.progress(range({iterable}))." if isinstance(iterable, int) else ""
+            raise TypeError(f"wb.progress takes something to loop over, got {type(iterable).__name__}.{hint}")
         if total is None:
             total = _length(iterable)
         elif not isinstance(total, int) or isinstance(total, bool) or total < 0:
-            raise ValueError(f"wb.track: total is the number of turns, 0 or more; got {total!r}.")
+            raise ValueError(f"wb.progress: total is the number of turns, 0 or more; got {total!r}.")
         self.iterable, self.total, self.title = iterable, total, str(title)
         self.scalars: dict[str, Curve] = {}  # reported values by iteration
         self.turns = 0  # iterations begun, in all loops over it

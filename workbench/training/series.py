@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy
 
 from .. import inspector
-from ..model_health.activations import module_of
 from ..protocol import Buffer, Series, TensorSeries
-from ..recording import Recording
+from ..recording.activations import module_of
+from ..recording.recording import Recording
 from .history import History, ParameterHistory, knowing
 
 MOST = 256  # points

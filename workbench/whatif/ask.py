@@ -1,4 +1,4 @@
-"""The implementation of `wb.fork`, `wb.rerun`, `wb.local_jacobian`, `wb.paths` and `wb.check_rule`."""
+"""The public functions of `wb.whatif`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import Any
 
 from engine.core.tensor import Tensor
 
-from ..recording import Recording
-from ..stepper import Stepper
-from ..surface import opened
-from . import check, local, one
-from . import paths as path_search
-from . import rerun as program
-from .fork import Edit, Fork, forks_of
+from .. import caller
+from ..backward.stepper import Stepper
+from ..recording.recompute import Cannot
+from ..recording.recording import Recording
+from ..session.surface import opened
+from . import contributions, local, one, rerunning, rule_check
+from .forks import Edit, Fork, forks_of
 from .ground import ground_of_tensor, plan_of
 from .local import LocalDerivative
-from .recompute import Cannot
 
 
 def stepper_of(walk: Any) -> Stepper:
@@ -30,7 +29,12 @@ def stepper_of(walk: Any) -> Stepper:
 def fork(
     walk: Any, expression: str, at: Tensor | int | None = None, slot: int = -1, index: Sequence[int] | None = None, name: str = ""
 ) -> Fork:
-    """Fork the pass with one gradient changed."""
+    """Recompute the backward pass with another gradient: `wb.whatif.fork(s, "g.clip(-1, 1)")` for `s = wb.step(loss)`.
+
+    The gradient that arrives at tensor `at` (by default, at the current step), or the one that its step passes to input `slot`, is replaced
+    by `expression` in `g`; with `index`, only that element. The engine recomputes the rest; only `write()` changes `.grad`. Raises
+    ValueError for an expression that is not allowed, RuntimeError if the pass cannot be run again.
+    """
     stepper = stepper_of(walk)
     place = 0
     if at is None:
@@ -43,34 +47,39 @@ def fork(
     return forks_of(stepper).make(Edit(row, expression, slot, chosen, place), name)
 
 
-def rerun(loss: Tensor, changes: Mapping[Any, str], names: Mapping[str, Any]) -> program.Rerun:
-    """Rerun the program behind `loss` with other values."""
-    session = opened(loss, names)
-    r = session.recording
+def rerun(loss: Tensor, changes: Mapping[Tensor, str]) -> rerunning.Rerun:
+    """Rerun the program behind `loss` with other values: `rerun(loss, {w: "x * 2"})` shows the new loss and gradients beside the old.
+
+    The recorded ops are called again, but no Python code: branches stay as they were. The tensors themselves do not change.
+    """
+    r = opened(loss, caller.names()).recording
     found = []
     for tensor, text in changes.items():
         if not isinstance(tensor, Tensor):
             raise TypeError(f"Expected tensors and expressions, such as {{w: 'x * 2'}}; got {type(tensor).__name__} for a tensor.")
-        found.append(program.Change(row_of(r, tensor), text))
+        found.append(rerunning.Change(row_of(r, tensor), text))
     nodes = {} if loss.node is None else plan_of(r, loss.node)
-    return program.rerun(r, r.root, found, nodes)
+    return rerunning.rerun(r, r.root, found, nodes)
 
 
-def local_jacobian(tensor: Tensor, names: Mapping[str, Any], chosen: int = 0) -> list[LocalDerivative]:
-    """The derivatives of the op that made `tensor`, one for each input that gets a gradient."""
-    op = _op_of(tensor, names)
-    return [local.local_derivative(op, slot, chosen) for slot in op.differentiable()]
+def local_jacobian(tensor: Tensor, row: int = 0) -> list[LocalDerivative]:
+    """Compute the derivative of the op that made `tensor` by each input: a scalar, a diagonal, or the full matrix up to 4,096 entries.
+
+    For a larger Jacobian, its structure and the row of the output element with flat index `row`.
+    """
+    op = _op_of(tensor, caller.names())
+    return [local.local_derivative(op, slot, row) for slot in op.differentiable()]
 
 
-def paths(loss: Tensor, tensor: Tensor, names: Mapping[str, Any], most: int = path_search.MOST) -> path_search.Paths:
-    """The gradient of `tensor` as a sum over the paths from `loss`."""
-    recording = opened(loss, names).recording
-    return path_search.paths(ground_of_tensor(recording, loss), row_of(recording, tensor), most)
+def paths(loss: Tensor, tensor: Tensor, most: int = contributions.MOST) -> contributions.Paths:
+    """Split the gradient of `tensor` into the contributions of paths from `loss`, which add up to it. Lists about `most` at most."""
+    recording = opened(loss, caller.names()).recording
+    return contributions.paths(ground_of_tensor(recording, loss), row_of(recording, tensor), most)
 
 
-def check_rule(tensor: Tensor, names: Mapping[str, Any]) -> check.RuleCheck:
-    """Check the rule of the op that made `tensor` against central differences."""
-    return check.check_rule(*_made(tensor, names))
+def check_rule(tensor: Tensor) -> rule_check.RuleCheck:
+    """Compare the rule of the op that made `tensor` with central differences of its own forward in float64."""
+    return rule_check.check_rule(*_made(tensor, caller.names()))
 
 
 def row_of(recording: Recording, tensor: Tensor) -> int:

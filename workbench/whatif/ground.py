@@ -12,9 +12,9 @@ import numpy
 from engine.core import tape
 from engine.core.tensor import Tensor
 
-from ..recording import Recording
-from ..stepper import Stepper
-from .recompute import Cannot, Recomputed
+from ..backward.stepper import Stepper
+from ..recording.recompute import Cannot, Recomputed
+from ..recording.recording import Recording
 
 
 @dataclass

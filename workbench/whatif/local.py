@@ -11,9 +11,9 @@ import numpy
 from engine.core.op import Elementwise
 
 from ..inspector import host
-from ..recording import Recording
+from ..recording.recompute import Cannot
+from ..recording.recording import Recording
 from .one import Nodes, One, one_op
-from .recompute import Cannot
 
 EXACT = 4096  # up to this many entries, the whole matrix is computed, one vector-Jacobian product per row
 PROBES = 8  # rows sampled to determine the structure of a larger one

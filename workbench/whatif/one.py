@@ -17,8 +17,8 @@ from engine.core.batching import Crossing
 from engine.core.tensor import Tensor
 
 from ..formulas.typeset import input_names
-from ..recording import Recording
-from .recompute import Cannot, Recomputed, attributes, call_again, unwatched
+from ..recording.recompute import Cannot, Recomputed, attributes, call_again, unwatched
+from ..recording.recording import Recording
 
 Nodes = Mapping[int, Any]  # the known nodes of the tape by row
 

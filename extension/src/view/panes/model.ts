@@ -9,7 +9,7 @@ import { lazyTwin, table } from "./charts";
 import { type Pane, type PaneContext, waiting } from "./pane";
 
 const [LEAST, MOST] = [-12, 6]; // decades that the chart shows
-const [VANISHING, EXPLODING] = [-7, 4]; // as workbench/model_health/gradient_flow.py has them
+const [VANISHING, EXPLODING] = [-7, 4]; // as workbench/inspector/gradient_flow.py has them
 const GLYPHS: Record<string, string> = {
   vanishing: "↓",
   exploding: "↑",

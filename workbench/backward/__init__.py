@@ -1,0 +1,1 @@
+"""One backward pass: steps forward and back, breakpoints, and what each step computes."""

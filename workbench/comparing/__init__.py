@@ -1,1 +1,0 @@
-"""Comparison of two recordings or of tensors."""

@@ -1,0 +1,62 @@
+"""The result of a search: chains from roots down to a tensor's memory, as text only, so that a result keeps nothing alive."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+MOST_OBJECTS = 200_000  # visited by a search at most
+
+
+class Root(NamedTuple):
+    """An object at which a search begins."""
+
+    called: str
+    thing: Any
+    fix: str  # the line of code that releases it; "" if there is none
+    advice: str  # what that line does
+    most: int = MOST_OBJECTS  # visited from this root at most
+    own: str = ""  # for the workbench's own references, the argument of wb.release that drops them
+
+
+@dataclass(frozen=True)
+class Chain:
+    """One reference chain that keeps the memory: links from the root down, and the line of code that breaks it."""
+
+    links: tuple[str, ...]
+    fix: str
+    advice: str
+
+    def __str__(self) -> str:
+        return " → ".join(self.links)
+
+
+@dataclass(frozen=True)
+class Why:
+    """The result of `wb.why_alive`, as text only, so that it keeps nothing alive."""
+
+    what: str
+    chains: tuple[Chain, ...]
+    looked_at: int  # objects visited
+    seconds: float
+    complete: bool  # False if the search stopped at its limit
+    own: tuple[str, ...] = ()  # arguments of wb.release for the workbench's own references to the memory
+
+    @property
+    def sentence(self) -> str:
+        """Sentences that say whether the workbench keeps the memory too, and how far the search went."""
+        words = ", ".join(f'"{word}"' for word in self.own)
+        own = f"The workbench keeps it{' too' if self.chains else ''}, to show it: wb.release({words}) lets go of it. " if words else ""
+        bound = "" if self.complete else f" The search ended at its limit of {MOST_OBJECTS:,} objects, so there may be more."
+        return f"{own}Looked at {self.looked_at:,} objects in {1000 * self.seconds:.0f} ms.{bound}"
+
+    def __repr__(self) -> str:
+        count = len(self.chains)
+        lines = [f"{self.what} is kept alive by {count} {'chain' if count == 1 else 'chains'}:"]
+        if not self.chains:
+            lines = [f"{self.what}: nothing {'of yours ' if self.own else ''}was found that keeps it alive, but what was asked with."]
+        for chain in self.chains:
+            lines.append(f"  {chain}")
+            if chain.fix or chain.advice:
+                lines.append(f"      {chain.fix}   # {chain.advice}" if chain.fix else f"      {chain.advice}")
+        return "\n".join([*lines, f"  {self.sentence}"])

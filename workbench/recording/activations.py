@@ -1,0 +1,140 @@
+"""The health of activations: dead units, which are zero for every sample, and saturated outputs, where the slope is nearly zero."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from .. import inspector
+from ..inspector.numbers import real
+from ..protocol import ActivationRow
+from .recording import Recording
+
+ROOM = 512 << 20  # bytes of results examined, the last calls first
+# op -> the region where its slope is nearly zero; the limits for tanh and sigmoid are those of TensorBoard and torchlens
+LIMITS = {
+    "tanh": "|y| > 0.97",
+    "softsign": "|y| > 0.97",
+    "sigmoid": "y < 0.03 or y > 0.97",
+    "hardsigmoid": "y = 0 or y = 1",
+    "hardtanh": "at its least or its largest value",
+    "relu6": "y = 6",
+}
+TRAINING = 4  # backward passes from which a recording counts as training
+DYING = ("relu", "relu6", "threshold")  # constant over a half-line, where a unit can be stuck
+# A healthy unit is 0 for about half of the samples: with fewer samples than this, one that is 0 for all proves nothing.
+SAMPLES = 32
+FEW = 0.25  # share of dead units from which a layer is flagged
+
+
+@dataclass
+class _Found:
+    node: int
+    units: int
+    alive: Any  # bool (units,): nonzero for some sample of some call
+    samples: int = 0  # per unit
+    calls: int = 0
+    size: int = 0
+    zero: int = 0
+    saturated: int = 0
+
+
+def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
+    """One row per activation function of each module, with all its calls combined; and the number of calls left out.
+
+    In a recorded training run only the second half counts, to describe the units' present state. Calls whose values are gone are
+    skipped, and so are the earliest calls if the results exceed `ROOM` bytes.
+    """
+    r = recording
+    since = _trained(r)
+    calls = [row for row in range(since, r.count) if r.kind[row] == "op" and r.op_name(row).rstrip("_") in {*LIMITS, *DYING}]
+    found: dict[tuple, _Found] = {}
+    first, room = len(calls), ROOM
+    while first and (room := room - r.bytes[calls[first - 1]]) >= 0:
+        first -= 1
+    for row in calls[first:]:
+        y = r.value(row)
+        if y is None or not y.size or y.dtype.kind == "c":
+            continue
+        op, axis = r.op_name(row).rstrip("_"), unit_axis(r, row)
+        y = real(y)
+        zero = y == 0
+        others = tuple(i for i in range(y.ndim) if i != axis)
+        alive = ~zero.all(axis=others) if axis is not None else ~zero.reshape(-1)
+        key = (module_of(r, row), op, alive.size)
+        one = found.setdefault(key, _Found(row, alive.size, inspector.library(y).zeros(alive.size, bool)))
+        one.node, one.calls, one.size = row, one.calls + 1, one.size + y.size
+        one.samples += y.size // alive.size
+        one.alive |= alive
+        one.zero += int(zero.sum())
+        one.saturated += int(numpy.count_nonzero(inspector.host(saturated(op, y, r.attrs[row]))))
+    return [_row(module, op, one) for (module, op, _), one in found.items()], first
+
+
+def _trained(r: Recording) -> int:
+    """The first row of the second half of a training run; 0 if the recording has fewer than `TRAINING` passes."""
+    passes = r.witness.passes
+    return passes[len(passes) // 2 - 1].rows if len(passes) >= TRAINING else 0
+
+
+def _row(module: str, op: str, one: _Found) -> ActivationRow:
+    dead = one.units - int(one.alive.sum()) if op in DYING else 0
+    saturated, flag = one.saturated / one.size, ""
+    if dead == one.units and one.units * one.samples >= SAMPLES:
+        flag = "all dead"
+    elif dead >= FEW * one.units and one.samples >= SAMPLES:
+        flag = "dead units"
+    elif saturated > 0.5:
+        flag = "saturated"
+    return ActivationRow(
+        one.node, module, op, one.calls, one.samples, one.units, dead, one.zero / one.size, saturated, LIMITS.get(op, ""), flag
+    )
+
+
+def saturated(op: str, y: Any, attrs: dict) -> Any:
+    """A bool mask of the shape of `y`: where the slope is nearly zero according to LIMITS."""
+    if op in ("tanh", "softsign"):
+        return abs(y) > 0.97
+    if op == "sigmoid":
+        return (y < 0.03) | (y > 0.97)
+    if op == "hardsigmoid":
+        return (y <= 0) | (y >= 1)
+    if op == "hardtanh":
+        return (y <= attrs.get("min_val", -1.0)) | (y >= attrs.get("max_val", 1.0))
+    if op == "relu6":
+        return y >= 6
+    return inspector.library(y).zeros(y.shape, bool)
+
+
+def unit_axis(recording: Recording, row: int) -> int | None:
+    """The axis of the units: channels after a convolution, else the last one; None for a vector of one sample's units.
+
+    It follows from the ops that made the input; without such an op, it is axis 1 for four or more dimensions, else the last axis.
+    """
+    ndim, at = len(recording.shape[row]), row
+    if ndim < 2:
+        return None
+    for _ in range(6):
+        sources = [s for s, slot in recording.inputs(at) if slot == 0 and recording.kind[s] == "op"]
+        if not sources:
+            break
+        at = sources[0]
+        name = recording.op_name(at)
+        if "conv" in name:
+            return 0 if ndim == (2 if "1d" in name else 3) else 1  # without a batch the channels come first
+        if name in ("linear", "matmul", "addmm", "einsum"):
+            return ndim - 1
+    return 1 if ndim >= 4 else ndim - 1
+
+
+def module_of(recording: Recording, row: int) -> str:
+    """The path of the module that the op ran in; "" outside all modules."""
+    scope = recording.scope[row]
+    while scope >= 0:
+        entered = recording.scopes[scope]
+        if entered.kind == "module":
+            return entered.name
+        scope = entered.parent
+    return ""

@@ -1,0 +1,292 @@
+"""Collects events of a recording that leave no row: passes, updates, modules' modes, non-finite gradients, the final error.
+
+It costs a fraction of the recording itself, keeps no tensor alive, and draws no conclusions: the checks do that when the code has ended.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from types import CodeType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
+
+import numpy
+
+from engine.core import tape, versions
+from engine.core.tensor import Tensor
+
+from ..inspector import values
+from . import not_finite
+from .not_finite import BadRow, BadStep
+
+if TYPE_CHECKING:
+    from .recording import Recording
+
+Where = tuple[CodeType | None, int]
+_OF_A_PASS = ("modified by an inplace operation", "backward through the graph a second time")
+
+COPIES = 64 << 20  # bytes of parameters up to which they are copied to measure a step
+MOST = 64  # events of one kind
+LOOKED = 2  # leaves per pass of which the gradients are followed across passes
+
+
+@lru_cache(1024)
+def has_mode(cls: type) -> bool:
+    """Whether modules of that class behave differently in training and evaluation mode."""
+    return any(c.__name__.lstrip("_").startswith(("Dropout", "AlphaDropout", "BatchNorm")) for c in cls.__mro__)
+
+
+class Pass(NamedTuple):
+    """A backward pass."""
+
+    root: int  # row of the loss; -1: unknown
+    rows: int  # number of rows when it began
+    where: Where
+
+
+class Update(NamedTuple):
+    """A step of an optimizer."""
+
+    passes: int  # passes begun before it
+    empty: bool  # whether none of its parameters had a gradient
+    rows: int
+    where: Where
+
+
+class Mode(NamedTuple):
+    """A call of a module that depends on the training mode."""
+
+    scope: int
+    training: bool
+    recorded: bool  # whether grad mode was on
+    passes: int  # passes begun before it
+
+
+class Accumulated(NamedTuple):
+    """A parameter was updated with a gradient that accumulated over an earlier update."""
+
+    row: int
+    number: int  # of the pass that accumulated
+    where: Where  # of that pass
+
+
+class Ended(NamedTuple):
+    """The error that ended the recorded code."""
+
+    kind: str
+    text: str
+    where: Where
+    step: int  # the row of the running backward step; -1 if there was none
+    write: tuple[CodeType, int] | None  # code and line that overwrote a tensor needed by the step
+    backward: bool  # whether it ended a backward pass
+
+
+class Witness:
+    """Events for the checks. The recorder calls its methods, in the recorded thread.
+
+    Access to tensors goes through methods, so that a subclass can support the tensors of another library.
+    """
+
+    def __init__(self) -> None:
+        self.passes: list[Pass] = []
+        self.updates: list[Update] = []
+        self.modes: list[Mode] = []
+        self.optimizers: dict[int, ref] = {}
+        self.given: dict[int, ref] = {}  # identity of a parameter given to an optimizer -> the parameter
+        self.accumulated: list[Accumulated] = []
+        self.ratios: list[tuple[int, float]] = []  # number of a pass, |Δw| / |w| over all matrices for the update after it
+        self.largest: dict[int, float] = {}  # row of a leaf -> largest |gradient| at the last measured update
+        self.earliest: dict[int, float] = {}  # the same at the first measured update
+        self.bad_rows: dict[str, BadRow] = {}  # by kind: "NaN", "+Inf", "−Inf"
+        self.bad_step: BadStep | None = None
+        self.ended: Ended | None = None
+        self._versions: dict[int, tuple[ref, int]] = {}  # identity of a leaf -> the leaf and its version when the last pass began
+        self._pending: list[tuple[ref, int, Accumulated]] = []
+        self._before: list[tuple[ref, Any]] = []  # copies of parameters
+
+    # -- events from the recorder -----------------------------------------------------------------------------------------------
+
+    def entered(self, scope: int, module: Any) -> None:
+        """A module is called."""
+        if has_mode(type(module)) and getattr(module, "p", 1) != 0:
+            self.modes.append(Mode(scope, module.training, self.tracks(), len(self.passes)))
+
+    def begins(self, r: Recording, roots: tuple, plan: list, where: Where) -> None:
+        """A backward pass begins."""
+        self._begins(r, r.row_of(roots[0]), [node.tensor for node in plan if node.op is None], where)
+
+    def _begins(self, r: Recording, root: int, leaves: list[ref], where: Where) -> None:
+        number = len(self.passes) + 1
+        if self._before:
+            self._moved()
+        if self._pending:
+            self._confirm()
+        if not self.bad_rows and self.bad_step is None and root >= 0 and not _scalar_is_finite(r.value(root)):
+            # it imports this module
+
+            self.bad_rows = not_finite.among(r, self.passes[-1].rows if self.passes else 0, r.count, root, number)
+        self._follow(r, leaves, number, where)
+        self.passes.append(Pass(root, r.count, where))
+        if number & (number - 1) == 0:  # 1, 2, 4, ...: few in a long training run
+            self._copy(leaves)
+
+    def received(self, r: Recording, leaf: Any, grad: Any) -> None:
+        """A leaf's gradient is complete. If it is the first non-finite one, rerun the pass to find the step that made it."""
+        if self.bad_step is None and not _is_finite(grad):
+            # it imports this module
+
+            root = self.passes[-1].root if self.passes else -1
+            self.bad_step = not_finite.step_among(r, root, len(self.passes)) or BadStep(
+                r.row_of(leaf), None, _array(grad), (), len(self.passes)
+            )
+
+    def updated(self, r: Recording, optimizer: Any, where: Where) -> None:
+        """An optimizer has taken a step."""
+        known = self.optimizers.get(id(optimizer))
+        if known is None or known() is not optimizer or not self.updates or len(self.passes) & (len(self.passes) - 1) == 0:
+            self.optimizers[id(optimizer)] = ref(optimizer)  # repeated at times, because groups may be added later
+            self.given.update((id(p), ref(p)) for group in optimizer.param_groups for p in group["params"])
+        empty = not any(self.has_gradient(p) for group in optimizer.param_groups for p in group["params"])
+        self.updates.append(Update(len(self.passes), empty, r.count, where))
+        if self._before:
+            for held, _ in self._before:
+                p = held()
+                gradient = None if p is None else self.gradient(p)
+                row = -1 if p is None else self.row(r, p)
+                if gradient is not None and gradient.size and row >= 0:
+                    self.largest[row] = largest = _largest(gradient)
+                    self.earliest.setdefault(row, largest)
+            self._moved()
+        if self._pending:
+            own = {id(p) for group in optimizer.param_groups for p in group["params"]}
+            self._confirm(own)
+
+    def ends(self, r: Recording, error: BaseException | None, step: int, hidden: tuple[str, ...]) -> None:
+        """The recorded code has ended, possibly with an error."""
+        self._moved()
+        self._confirm()
+        self._before, self._pending = [], []
+        if error is not None:
+            write = getattr(error, "write", None)
+            row = r.times.get(step, -1)
+            line, text = write.line if write is not None else None, str(error)
+            backward = row >= 0 or any(words in text for words in _OF_A_PASS)
+            self.ended = Ended(type(error).__name__, text, _innermost(error, hidden), row, line, backward)
+
+    # -- access to tensors ------------------------------------------------------------------------------------------------------
+
+    def tracks(self) -> bool:
+        """Whether grad mode is on."""
+        return tape.mode.grad
+
+    def values(self, tensor: Any) -> Any:
+        """The tensor's array; None if it has no values."""
+        return None if tensor.is_meta else tensor.array
+
+    def has_gradient(self, tensor: Any) -> bool:
+        """Whether the tensor has a `.grad`."""
+        return tensor._grad is not None
+
+    def gradient(self, tensor: Any) -> Any:
+        """The array of the tensor's `.grad`, or None."""
+        return None if tensor._grad is None else self.values(tensor._grad)
+
+    def version(self, tensor: Any) -> int:
+        """The version of the tensor's memory: the number of in-place writes."""
+        return versions.version(tensor.array)
+
+    def row(self, r: Recording, tensor: Any) -> int:
+        """The row of a leaf; -1 if no recorded op used it."""
+        node = getattr(tensor, "node", None)
+        return -1 if node is None else r.times.get(node.time, -1)
+
+    # -- updates ----------------------------------------------------------------------------------------------------------------
+
+    def _follow(self, r: Recording, leaves: list[ref], number: int, where: Where) -> None:
+        """Note parameters for which this pass accumulates into a gradient that an update has already used."""
+        for leaf in leaves[:LOOKED]:
+            tensor = leaf()
+            if tensor is None:
+                continue
+            version, (known, before) = self.version(tensor), self._versions.get(id(tensor), (None, -1))
+            self._versions[id(tensor)] = leaf, version
+            if known is not None and known() is tensor and version != before and _is_there(self.gradient(tensor)):
+                self._pending.append((leaf, version, Accumulated(self.row(r, tensor), number, where)))
+
+    def _confirm(self, own: set[int] | None = None) -> None:
+        """Confirm accumulated gradients once an update used them: of the parameters `own`, or, if None, of those written since."""
+        waiting = []
+        for held, version, what in self._pending:
+            tensor = held()
+            if tensor is None or self.gradient(tensor) is None:
+                continue
+            if id(tensor) in own if own is not None else self.version(tensor) != version:
+                if _is_there(self.gradient(tensor)) and len(self.accumulated) < MOST:
+                    self.accumulated.append(what)
+            elif own is not None:
+                waiting.append((held, version, what))
+        self._pending = waiting
+
+    def _copy(self, leaves: list[ref]) -> None:
+        arrays = [(leaf, self.values(tensor)) for leaf in leaves if (tensor := leaf()) is not None]
+        tensors = [(leaf, array) for leaf, array in arrays if array is not None and array.ndim > 1]
+        if sum(array.nbytes for _, array in tensors) <= COPIES:
+            self._before = [(held, array.copy()) for held, array in tensors]
+
+    def _moved(self) -> None:
+        """Record the change of the parameters by the last update, relative to their norm."""
+        change = size = 0.0
+        for held, before in self._before:
+            tensor = held()
+            now = None if tensor is None else self.values(tensor)
+            if now is not None and now.shape == before.shape:
+                with numpy.errstate(all="ignore"):
+                    change += _squares(now - before)
+                    size += _squares(before)
+        if self._before and size > 0 and (change > 0 or self.updates and self.updates[-1].passes == len(self.passes)):
+            self.ratios.append((len(self.passes), math.sqrt(change / size)))
+        self._before = []
+
+
+def _array(g: Any) -> Any:
+    return g.array if isinstance(g, Tensor) else g
+
+
+def _scalar_is_finite(array: Any) -> bool:
+    """Whether a NumPy scalar is finite; True for anything else, to avoid GPU synchronization."""
+    return array.__class__ is not numpy.ndarray or array.size != 1 or array.dtype.kind != "f" or math.isfinite(array.item())
+
+
+def _is_finite(grad: Any) -> bool:
+    """Whether all elements are finite, tested by x·x in one pass. GPU arrays count as finite, to avoid synchronization."""
+    array = grad.array if grad.__class__ is Tensor else grad
+    if array.__class__ is not numpy.ndarray:
+        return True
+    if array.dtype.char in "fd" and math.isfinite(numpy.vdot(array, array)):
+        return True
+    return values.finite(array)
+
+
+def _is_there(gradient: Any) -> bool:
+    """Whether there is a gradient with a nonzero element."""
+    return gradient is not None and bool(gradient.any())
+
+
+def _largest(array: Any) -> float:
+    return float(abs(array).max())
+
+
+def _squares(array: Any) -> float:
+    return float((abs(array).astype("float64") ** 2).sum())  # float32 would overflow if training diverges
+
+
+def _innermost(error: BaseException, hidden: tuple[str, ...]) -> Where:
+    """The innermost code object and instruction outside the hidden files."""
+    found: Where = (None, 0)
+    trace = error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(hidden):
+            found = (trace.tb_frame.f_code, trace.tb_lasti)
+        trace = trace.tb_next
+    return found

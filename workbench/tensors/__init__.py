@@ -1,0 +1,1 @@
+"""The tensor inspector, and pinned tensors side by side."""
