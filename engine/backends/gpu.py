@@ -9,48 +9,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-# isort: off
 import cupy  # pyright: ignore[reportMissingImports]
 import numpy
-from cupy import (  # noqa: F401  # pyright: ignore[reportMissingImports]
-    abs, add, arange, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, argsort, asarray, ascontiguousarray, bincount,
-    bitwise_and, bitwise_or,
-    bitwise_xor, ceil, concatenate, copysign, cos, cosh, divide, empty, empty_like, equal, exp, exp2, expm1, eye, floor, fmax, fmin,
-    full, full_like, gcd, greater, greater_equal, hypot, invert, isclose, isfinite, isinf, isnan, isneginf, isposinf, isreal,
-    lcm, ldexp, left_shift, less, less_equal, log, log1p, log2, log10, logaddexp2, logical_and, logical_not, logical_or, logical_xor,
-    maximum, minimum, nextafter, nonzero, not_equal, ones, ones_like, real,
-    right_shift, roll, searchsorted, signbit, sin, sinh, sort, sqrt, square, squeeze, stack, subtract, take, take_along_axis, tan,
-    tanh, tensordot, tile, tril, triu, trunc, unique, where, zeros, zeros_like,
-)  # fmt: skip
+from cupy import gcd, lcm, log1p, where  # noqa: F401  # pyright: ignore[reportMissingImports]  NumPy's have forms of their own
 from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
 
 from ..base.errors import OutOfMemoryError, Refused
-from .elementwise import (  # noqa: F401  made of universal functions, which go to CuPy by themselves
-    angle, clip, conj, floor_divide, fmod, from_parts, hardtanh, imag, lerp, log_sigmoid, logaddexp, logit, relu, remainder, round, sgn,
-    sign, sinc, softplus, threshold, times_i, trunc_divide,
-)  # fmt: skip
-from .coo import coo_matmul, sparse_rows  # noqa: F401
-from .factors import *  # noqa: F403
-from .indexing import *  # noqa: F403
+from .elementwise import logaddexp
 from .indexing import scatter_prod as _scatter_prod
-from .kernels_conv import col2im, convolution, convolution_input, convolution_weight, im2col  # noqa: F401
-from .kernels_loss import class_pick, class_spread, class_weights, ctc, log_sum_exp, softmax_minus  # noqa: F401
-from .kernels_lstm import lstm, lstm_back  # noqa: F401
-from .kernels_norm import normalize, normalize_input, normalize_weight  # noqa: F401
-from .kernels_pool import (  # noqa: F401
-    adaptive_max, avg_pool, avg_pool_back, flat_gather, flat_scatter, max_pool, resample, resample_back, tap_gather, tap_places,
-    tap_scatter,
-)  # fmt: skip
-from .order import *  # noqa: F403
-from .polynomials import *  # noqa: F403
-from .products import *  # noqa: F403
-from .reduction import _empty, count, count_integers, histogram, search  # noqa: F401
-from .reference import *  # noqa: F403
+from .primitives import fill
+from .reduction import _empty, count
 from .reference import _along, _axis, _through_host
 from .special import SCIPY, forwarded
-# isort: on
 
 pi, inf, nan = math.pi, math.inf, math.nan
 
@@ -417,3 +389,9 @@ def log_softmax(x: Any, axis: int) -> Any:
 # -- scattering --------------------------------------------------------------------------------------------------------------
 
 scatter_prod = _through_host(_scatter_prod)  # CuPy has no `multiply.at`
+
+fill(globals(), cupy)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any: ...  # what `fill` has put here, type checkers do not see

@@ -9,6 +9,7 @@ import numpy
 
 from ..backends.batch import UNWRITTEN, Batched, Unbatchable
 from ..backends.meta import Meta
+from ..backends.reference import module_of
 from ..base import dtypes, observe
 from ..base.dtypes import FLOAT, FROM_NUMPY
 from ..base.layout import overlaps
@@ -408,14 +409,14 @@ def _once(array: Any, value: Any) -> tuple | None:
         return None
     if not array.size or array.__class__ in (Batched, Meta):
         return None
-    xp = devices.namespace(array).module_of(array)
-    places = xp.zeros((), "int64")
+    library = module_of(array)
+    places = library.zeros((), "int64")
     for stride, n in zip(array.strides, array.shape, strict=True):
-        places = places[..., None] + xp.arange(n) * stride
+        places = places[..., None] + library.arange(n) * stride
     changed = (value != array) & ~((value != value) & (array != array))
-    order = xp.argsort(-(xp.arange(array.size) + array.size * changed.reshape(-1)))
-    _, first = xp.unique(places.reshape(-1)[order], return_index=True)
-    return xp.unravel_index(order[first], array.shape)
+    order = library.argsort(-(library.arange(array.size) + array.size * changed.reshape(-1)))
+    _, first = library.unique(places.reshape(-1)[order], return_index=True)
+    return library.unravel_index(order[first], array.shape)
 
 
 def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
@@ -476,11 +477,11 @@ def _written(base: Tensor, view: Tensor, node: Any, once: tuple | None) -> Any:
 def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
     """The base after the elements at the index `once` of one of its views were written."""
     array, path = base.array, _way(base, view)
-    xp = devices.namespace(array).module_of(array)
-    places = devices.namespace(array).read_through(xp.arange(array.size).reshape(array.shape), path)[once]
+    library = module_of(array)
+    places = devices.namespace(array).read_through(library.arange(array.size).reshape(array.shape), path)[once]
     if node is not None:
         node = tape.Node(registry["getitem"], (node,), {"index": once}, (), places.shape, array.dtype)
-    attrs = {"indices": xp.unravel_index(places, array.shape), "accumulate": False}
+    attrs = {"indices": library.unravel_index(places, array.shape), "accumulate": False}
     return tape.Node(registry["index_put"], (base.node, node), attrs, (), array.shape, array.dtype)
 
 

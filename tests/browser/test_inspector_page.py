@@ -129,7 +129,7 @@ def test_rich_looks_and_inspect_in_a_cell(lab):
     lab.open(
         SETUP,
         "model",
-        "grid = torch.arange(24.).reshape(4, 6)\npart = grid[1:3, ::2].T\nwb.inspect(part)",
+        "grid = torch.arange(24.).reshape(4, 6)\npart = grid[1:3, ::2].T\nwb.describe(part)",
         "wb.describe(torch.tensor([[0, 1], [2, 9]]), tokens={0: 'un', 1: 'chat', 2: 'noir'})",
     )
     lab.run_all()

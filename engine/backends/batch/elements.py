@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from ..indexing import fill_value
+from ..primitives import of_kind
 from .array import space
 from .namespace import Namespace, apply, rule
 from .sample import axes_of
 
 # -- element by element --------------------------------------------------------------------------------------
 
-ELEMENTWISE = """abs add angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh bessel_j0 bessel_j1 bessel_y0 bessel_y1 bitwise_and
-bitwise_or bitwise_xor ceil clip conj copy copysign cos cosh digamma divide entr equal erf erfc erfcx erfinv exp exp2 expm1 floor
-floor_divide fmax fmin fmod frexp from_parts gcd gelu gelu_slope greater greater_equal hardtanh hypot i0 i0e i1 i1e igamma igammac imag
-invert isclose isfinite isinf isnan isneginf isposinf isreal lcm ldexp left_shift lerp less less_equal lgamma log log10 log1p log2 log_ndtr
-log_sigmoid logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logit maximum minimum modified_bessel_k0 modified_bessel_k1
-nan_to_num ndtr ndtri nextafter not_equal polygamma power real relu remainder right_shift round scaled_modified_bessel_k0
-scaled_modified_bessel_k1 sgn sigmoid sign signbit silu sin sinc sinh softplus sqrt square subtract tan tanh threshold times_i trunc
-trunc_divide where xlog1py xlogy zeta
-empty_like full_like ones_like zeros_like astype ascontiguousarray"""
+LIKE = ["empty_like", "full_like", "ones_like", "zeros_like", "astype", "ascontiguousarray", "copy"]  # arrays of the same shape
 
 
-@rule(*ELEMENTWISE.split())
+@rule(*of_kind("elementwise"), *LIKE)
 def elementwise(name: str, xp: Namespace, *args: Any, **kwargs: Any) -> Any:
     return xp.elementwise(lambda *inner, **more: apply(name, inner, more), args, kwargs)
 

@@ -14,8 +14,9 @@ import numpy
 from ...base.layout import blank as in_format
 from ...base.layout import preserve_format
 from .. import cpu
-from ..batch.elements import ELEMENTWISE
 from ..kernels_conv import _check
+from ..primitives import of_kind
+from ..products import columns
 from ..windows import place
 from .array import Meta, NoData, axes_among, blank, ordered
 from .functions import alike, arguments, changed, dropped, elementwise, marked, own, reduced, within, zeros_of
@@ -83,7 +84,7 @@ def universal(ufunc: Any, method: str, inputs: tuple, kwargs: dict) -> Any:
 
 # -- kinds of functions ------------------------------------------------------------------------------------------------------
 
-rule(*ELEMENTWISE.split(), "masked_fill")(elementwise)
+rule(*of_kind("elementwise"), "masked_fill", "astype", "copy")(elementwise)
 rule("all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod")(reduced)
 rule("std", "sum", "var", "vector_norm")(reduced)
 rule("argsort", "cumextreme", "cumprod", "cumsum", "log_softmax", "logcumsumexp", "roll", "softmax", "sort", "sorted")(alike)
@@ -104,7 +105,7 @@ def triangle(fn: Callable, /, x: Any, k: int = 0) -> Any:
 
 
 rule(
-    "columns", "contract", "copied", "diagonal", "expand_dims", "linear", "matrix_transpose", "moveaxis", "real", "reshape", "spread_to",
+    "contract", "copied", "diagonal", "expand_dims", "linear", "matrix_transpose", "moveaxis", "real", "reshape", "spread_to",
     "squeeze", "strided", "strided_view", "swapaxes", "transpose", "view", "view_as_complex", "view_as_real", "windows",
 )(own)  # fmt: skip
 
@@ -327,7 +328,7 @@ def permutation(pivots: Any, m: int, dtype: Any) -> Meta:
 @rule("solve_matrix", "solve_triangle")
 def solve_matrix(fn: Callable, /, a: Any, b: Any, *how: bool) -> Meta:
     shape = (*numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:])
-    return cpu.columns(blank(shape, a.dtype))
+    return columns(blank(shape, a.dtype))
 
 
 @rule("ldl_solve")
