@@ -80,7 +80,7 @@ def measured(lab: Lab, seconds: float) -> dict[str, Any]:
     devtools.send("Performance.enable")
     lab.run_all(wait=False)
     file, page = lab.server.root / "soak.json", []
-    wait_until((lab.server.root / "full").exists, lambda: f"the recording is not full: {lab.text(0)} {lab.text(1)}", 180)
+    wait_until((lab.server.root / "full").exists, lambda: f"the recording is not full: {lab.text(0)} {lab.text(1)}", 600)
     began = time.monotonic()
     while not file.exists():
         if time.monotonic() - began > seconds + 180:

@@ -207,7 +207,7 @@ def resize(lab, width: int, height: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", [7, 0, 1, 2])
+@pytest.mark.parametrize("seed", [7, 0])
 def test_somebody_clicks_about(lab, seed):
     """150 random gestures on three views and the panel, the same in each run: no error on the page, and everything still answers."""
     chance = random.Random(seed)

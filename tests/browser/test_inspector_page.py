@@ -45,6 +45,7 @@ def select(view, page, name: str):
     search = view.get_by_test_id("wb-search")
     search.fill(name)
     search.press("Enter")
+    expect(view.locator(".hits")).to_have_text(re.compile("^1 of"))
     search.press("Escape")
     expect(view.get_by_test_id("wb-graph")).to_be_focused()
     page.keyboard.press("Enter")

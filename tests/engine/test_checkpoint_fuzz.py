@@ -153,7 +153,7 @@ def test_mutations(kind, guarded, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_more_mutations(kind, guarded, tmp_path):
-    load_mutations(kind, 20_000, random.Random(1), tmp_path)
+    load_mutations(kind, 8000, random.Random(1), tmp_path)
 
 
 def load_mutations(kind, count, draw, tmp_path):
