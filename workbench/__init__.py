@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from engine.nn import Module
 
     from . import plot, teach, testing, whatif
+    from .backward.breakpoints import Breakpoint
+    from .backward.stepper import Stepper
+    from .checks.ask import CheckReport
+    from .exporting.ask import Written
+    from .jupyter.widget import View
+    from .memory_use.alive import Why
+    from .memory_use.ask import MemoryReport
+    from .session.report import Report
+    from .session.surface import ShownSession
+    from .subjects.watching import Watch
     from .training.history import History
     from .training.progress import Track
 
@@ -49,7 +59,7 @@ __all__ = [
 ]
 
 
-def show(tensor: Any = None) -> Any:
+def show(tensor: Any = None) -> View | Watch | ShownSession:
     """Show the graph behind `tensor`, or the graph of a module's latest run; by default, the last recording.
 
     In a notebook, returns an interactive view; elsewhere, an object that prints itself as a table. Raises RuntimeError for a tensor that no
@@ -69,7 +79,7 @@ def show(tensor: Any = None) -> Any:
     return caller.shown(opened(tensor, caller.names()))
 
 
-def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: Any = None) -> Any:
+def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: Any = None) -> View | Stepper | AbstractContextManager:
     """Step through the backward pass of `tensor`: in a view in a notebook, elsewhere with `next()`, `previous()` and `to()`.
 
     For a PyTorch tensor, PyTorch's own engine runs the pass at once, and its record is stepped through: `.grad` does not change, and the
@@ -102,12 +112,13 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
         session.stepper = Stepper.of(session.recording, session.graph, tensor, gradient)
         if notebook:
             session.stepper.prepare()  # a later cell may overwrite what the tape saved
-    if stops and session.stepper is not None:
+    assert session.stepper is not None
+    if stops:
         session.stepper.run(stops)
     return caller.shown(session) if notebook else session.stepper
 
 
-def break_at(when: str = "", *, op: str = "", name: str = "", module: str = "") -> Any:
+def break_at(when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:
     """Set a breakpoint for backward passes: at an `op`, at a glob (`name="layers.*.weight"`, `module="encoder"`), or anywhere.
 
     With `when`, stop only if the condition holds for a gradient: "nan > 0 or norm > 1e3 or norm < 1e-8 or zero > 0.99". The breakpoint
@@ -118,7 +129,7 @@ def break_at(when: str = "", *, op: str = "", name: str = "", module: str = "") 
     return kept.add(Breakpoint.of(when, op=op, name=name, module=module))
 
 
-def describe(tensor: Any, tokens: Any = None) -> Any:
+def describe(tensor: Any, tokens: Any = None) -> View | Report:
     """Summarize a tensor: facts, counts, moments, distribution, and its gradient or why it has none; for a module, its parameters.
 
     `tokens` is a vocabulary as for `wb.vocabulary`: integers are shown as the tokens that they stand for.
@@ -141,7 +152,7 @@ def vocabulary(tokens: Any) -> None:
     known.use(tokens)
 
 
-def memory(of: Any = None) -> Any:
+def memory(of: Any = None) -> View | MemoryReport:
     """Report the current and peak memory of the last recorded code, and what uses it.
 
     `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. Raises RuntimeError if nothing was
@@ -153,7 +164,7 @@ def memory(of: Any = None) -> Any:
     return caller.shown(session) if caller.has_page() else session.report()
 
 
-def why_alive(tensor: Tensor) -> Any:
+def why_alive(tensor: Tensor) -> Why:
     """Find what keeps a tensor's memory alive: chains from variables, outputs, graphs, optimizers, ..., each with the line that cuts it.
 
     Searches at most 200,000 of the program's objects (about 0.3 s), and keeps none of them. Raises TypeError if `tensor` is neither a
@@ -175,7 +186,7 @@ def release(*what: str) -> None:
     release(*what)
 
 
-def profile(of: Any = None) -> Any:
+def profile(of: Any = None) -> View | Report:
     """Report where the time of the last recorded code went: when each op ran, and totals by line, op and module.
 
     `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. Raises RuntimeError if nothing was
@@ -187,7 +198,7 @@ def profile(of: Any = None) -> Any:
     return caller.shown(session) if caller.has_page() else session.report()
 
 
-def check(of: Any = None, thorough: bool = True) -> Any:
+def check(of: Any = None, thorough: bool = True) -> View | CheckReport:
     """Report problems in the last recorded code: where they are, why they matter, and the line that fixes them.
 
     `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. In a notebook, returns a view that opens on
@@ -210,7 +221,7 @@ def guard(nan: bool = True, inf: bool = True) -> AbstractContextManager[None]:
     return guard(nan, inf)
 
 
-def diff(before: Any = None, after: Any = None) -> Any:
+def diff(before: Any = None, after: Any = None) -> View | ShownSession:
     """Compare two recordings in one graph: what was added, removed and changed, and how much the values differ.
 
     `before` and `after` are tensors (everything they were computed from), modules, views, or the `r` of `with wb.record() as r`; by
@@ -221,7 +232,7 @@ def diff(before: Any = None, after: Any = None) -> Any:
     return caller.shown(compared(before, after, caller.names()))
 
 
-def watch(subject: Any = None, keep: int | None = None) -> Any:
+def watch(subject: Any = None, keep: int | None = None) -> Watch | View | ShownSession:
     """Watch a model or a tensor, of the engine or of PyTorch: graph, values and gradients in the view.
 
     `with wb.watch(model): ...` records what runs inside the block, and every backward pass as a record to step through. Without a block, a
@@ -233,7 +244,7 @@ def watch(subject: Any = None, keep: int | None = None) -> Any:
     return watched(subject, keep, caller.frame(), caller.shown, caller.displayed)
 
 
-def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = False, budget: Any = None) -> Any:
+def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = False, budget: Any = None) -> Written:
     """Write a file of the kind given by its extension.
 
     `.html` is the view with all its answers, a page that needs neither kernel nor network; `.svg`, `.png` and `.pdf` are drawings; `.json`,
@@ -249,7 +260,7 @@ def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = 
 
 
 @contextmanager
-def record(title: str = "", keep: int | None = None) -> Iterator[Any]:
+def record(title: str = "", keep: int | None = None) -> Iterator[ShownSession]:
     """Record the ops inside the block: `with wb.record() as r: ...`, then `wb.show()` or `print(r)`. For scripts; cells have %%watch.
 
     The newest recording is kept until the next one is made, even if it has no name.
