@@ -1,8 +1,8 @@
-"""What an op is.
+"""The definition of an op.
 
-An op is a class that is never instantiated. `forward(xp, ...)` computes; `d_<input>(xp, g, ...)` pulls the output's gradient `g` back
-to that input. `xp` is the array namespace that the code runs in: NumPy, CuPy, the engine itself (to differentiate a derivative), a
-typesetter. A rule receives what it names: inputs, `out`, attributes, `shape` (its input's); what it names is what the tape keeps.
+An op is a class that is never instantiated. `forward(xp, ...)` computes; `d_<input>(xp, g, ...)` pulls the output's gradient `g` back to
+that input. `xp` is the array namespace in which the code runs: NumPy, CuPy, the engine itself (to differentiate a derivative), a
+typesetter. A rule receives what its parameters name: inputs, `out`, attributes, `shape` (its input's); the tape saves exactly those.
 """
 
 from __future__ import annotations
@@ -45,44 +45,44 @@ class OpType(type):
         return f"<op {getattr(cls, 'name', cls.__name__)}>"
 
 
-# what Python and NumPy say of an attribute that is no number, no sequence, or no integer
+# parts of Python's and NumPy's messages for an attribute that is not a number, a sequence or an integer
 _WRONG_TYPE = ("cannot be interpreted as an integer", "not supported between instances", "indices must be integers", "must be real number")
 _WRONG_TYPE += ("could not convert string", "invalid literal for int")
 
 
 class Op(metaclass=OpType):
-    """An op with a rule of its own for each differentiable input."""
+    """An op with one derivative rule per differentiable input."""
 
     name: ClassVar[str]
     call: ClassVar[Callable]
     operator: ClassVar[str | None] = None  # "mul" installs __mul__, __rmul__ and __imul__
     aliases: ClassVar[tuple[str, ...]] = ()  # further names of the same function
-    home: ClassVar[str] = "engine"  # where the function is found: "engine", "nn.functional", "linalg"; "" for an op that only rules use
+    home: ClassVar[str] = "engine"  # where the public function is: "engine", "nn.functional", "linalg"; "" for an op that only rules use
     method: ClassVar[bool] = True  # also a method of Tensor
-    inplace: ClassVar[bool] = False  # Tensor.<name>_ exists as well
-    types: ClassVar[str] = "any"  # "promote", "float" (promote, integers become floats), "same" (dtypes must agree), "any" (as they come)
+    inplace: ClassVar[bool] = False  # there is a method Tensor.<name>_
+    types: ClassVar[str] = "any"  # "promote", "float" (promote, integers become floats), "same" (dtypes must agree), "any" (unchanged)
     inputs: ClassVar[tuple[str, ...]] = ()  # the tensors among forward's parameters; by default those without a default value
     variadic: ClassVar[bool] = False  # the first input is a sequence of tensors
-    varargs: ClassVar[bool] = False  # `x.permute(0, 2, 1)`: the last attribute may come as loose arguments
-    slopes: ClassVar[tuple] = ()  # the rules of forward mode, one for each input; derived from its t_ and d_ methods
+    varargs: ClassVar[bool] = False  # `x.permute(0, 2, 1)`: the last attribute may be given as separate arguments
+    slopes: ClassVar[tuple] = ()  # forward-mode rules, one per input; derived from its t_ and d_ methods
     outputs: ClassVar[tuple[str, ...]] = ("out",)  # more than one: a named tuple of results
     differentiable: ClassVar[tuple[str, ...]] = ()  # which results can carry gradients; by default all
-    aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to name
+    aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to use
     view: ClassVar[bool] = False  # the result may share the input's memory
-    row_major: ClassVar[bool] = False  # results lie in row-major order in memory, whatever the input's strides
-    laid: ClassVar[Callable | None] = None  # (result, *inputs) -> the result in PyTorch's order, where the first is not in rows
-    scatters: ClassVar[bool] = False  # writes at places that an index names: in place, no operand may lie in the same memory
+    row_major: ClassVar[bool] = False  # results are in row-major order, whatever the input's strides
+    laid: ClassVar[Callable | None] = None  # (result, *inputs) -> the result in PyTorch's memory order, if that is not row-major
+    scatters: ClassVar[bool] = False  # writes to indexed positions: in place, no operand may share the memory
     reads_first: ClassVar[bool] = False  # in place, its operands may overlap the memory that it writes
-    casts: ClassVar[bool] = False  # an `out=` of another dtype takes the result
-    exact: ClassVar[bool] = False  # only moves or casts elements, so half precision needs no detour through float32
-    order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where inputs do not come first
-    picks: ClassVar[bool] = False  # true of the tape's own `pick` alone
-    tensors: ClassVar[bool] = False  # refuses numbers in place of tensors: said where a call has failed, and in place at once
+    casts: ClassVar[bool] = False  # an `out=` of another dtype is accepted
+    exact: ClassVar[bool] = False  # only moves or casts elements, so half precision is not computed in float32
+    order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, if inputs do not come first
+    picks: ClassVar[bool] = False  # only for the tape's own `pick`
+    tensors: ClassVar[bool] = False  # rejects numbers in place of tensors: checked after a call has failed, and at once if in place
     dims_first: ClassVar[bool] = False  # `dim` is checked before the dtype, as in PyTorch
-    checks: ClassVar[bool] = False  # `prepare` looks at more than dtypes: it is called for floats of one dtype too
-    samples: ClassVar[tuple] = (((2, 3),),)  # input shapes the tests try
-    examples: ClassVar[tuple] = ()  # instead of samples, calls that the tests try: (inputs, attributes); see docs/add-an-op.md
-    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)  # and the range they draw from
+    checks: ClassVar[bool] = False  # `prepare` checks more than dtypes: it is called for floats of one dtype too
+    samples: ClassVar[tuple] = (((2, 3),),)  # input shapes for the tests
+    examples: ClassVar[tuple] = ()  # instead of samples, calls for the tests: (inputs, attributes); see docs/add-an-op.md
+    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)  # and the range from which the tests draw
     exempt: ClassVar[dict[str, str]] = {}  # test name -> the reason why it cannot apply to this op
 
     def __init_subclass__(cls) -> None:
@@ -101,7 +101,7 @@ class Op(metaclass=OpType):
         cls.optional = {p.name: p.default for p in params if p.name in cls.inputs and p.default is not Parameter.empty}
         cls.differentiable = cls.differentiable or cls.outputs
         cls.multi = len(cls.differentiable) > 1
-        cls.slots = (*cls.inputs, *cls.outputs, *cls.aux)  # what a node may keep, in this order
+        cls.slots = (*cls.inputs, *cls.outputs, *cls.aux)  # what a node may save, in this order
         tape.show_saved((*cls.slots, *cls.params))
         if not isinstance(cls.__dict__["forward"], staticmethod):
             cls.forward = staticmethod(cls.forward)
@@ -111,7 +111,7 @@ class Op(metaclass=OpType):
         cls.slopes = tuple(t or d if pointwise else t for t, d in zip(own, cls.rules, strict=True)) if pointwise or any(own) else ()
         cls.ruled = any(cls.rules)
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
-        cls._plans = {}  # which inputs are live -> what to record, filled as it occurs
+        cls._plans = {}  # set of live inputs -> what to record, filled on demand
         cls._kept = (
             tuple(i in cls.rules[0].keeps for i in range(len(cls.slots))) if cls.variadic and cls.ruled and cls.rules[0].keeps else ()
         )
@@ -135,7 +135,7 @@ class Op(metaclass=OpType):
 
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
-        """Forward mode through one node. A pull is linear in `g`, so its transpose is the push: one reverse pass through the pull."""
+        """Forward mode through one node. A pull is linear in `g`, so the push is its transpose: one reverse pass through the pull."""
         if cls.slopes:
             return cls._along(node, tangents, xp, recorded)
         beside = next(t for t in tangents if t is not None)
@@ -171,14 +171,14 @@ class Op(metaclass=OpType):
             if found is None:
                 zeros = place.zeros(like.shape, like.dtype)
                 return Tensor._wrap(zeros) if recorded else zeros
-            return found.conj() if like.dtype.kind == "c" else found  # what is captured has been conjugated for the user
+            return found.conj() if like.dtype.kind == "c" else found  # captured gradients have been conjugated for the user
 
         out = [tangent(c, h.array) for c, h in zip(captured.values(), heads, strict=True)]
         return out if cls.multi else out[0]
 
     @classmethod
     def _along(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
-        """The sum of what the slopes make of the tangents."""
+        """The tangent of the result: the sum over inputs of their forward-mode rules."""
         saved = rules.retied(cls, node, xp) if recorded else node.saved
         names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
         if node.dtype in LOW:
@@ -194,7 +194,7 @@ class Op(metaclass=OpType):
                 term = rules.at_work(names, rule)(names, t, saved, node.attrs, source.shape)
                 total = term if total is None else total + term
         if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
-            total = names.real(total)  # a real function of complex numbers: the rule's transpose is its real part
+            total = names.real(total)  # a real function of complex numbers: the transpose of the rule is its real part
         if total is not None and getattr(total, "array", total).dtype != node.dtype:
             total = names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype)
         return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
@@ -207,7 +207,7 @@ class Op(metaclass=OpType):
 
     @classmethod
     def prepare(cls, arrays: list) -> tuple[list, Any]:
-        """Promotion and device: the arrays that `forward` gets, and the namespace it runs in."""
+        """Apply promotion and find the device: return the arrays for `forward` and the namespace to run it in."""
         xp = devices.common(arrays, cls.name)
         kind = cls.types
         if kind == "any":
@@ -230,12 +230,12 @@ class Op(metaclass=OpType):
 
     @classmethod
     def refuse(cls, inputs: tuple, rule: str, kind: type[Exception] = RuntimeError) -> None:
-        """Refuse operands before the op is called, as it would itself: they are told, and a watcher sees them."""
+        """Reject operands before the op is called, with the same error and the same notification of the observer as the op itself."""
         failed(cls, Refused(rule, kind), inputs, {})
 
     @classmethod
     def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
-        """The backend refused; say why in the op's own terms. Costs nothing until it happens."""
+        """Turn an error of the backend into one in the op's own terms. Costs nothing until it happens."""
         if cls.tensors and (strange := cls._no_tensor(inputs, error)) is not None:
             return cls._refused_input(*strange)
         try:
@@ -273,12 +273,12 @@ class Op(metaclass=OpType):
 
     @classmethod
     def _broken(cls, inputs: tuple, attrs: dict) -> Exception | None:
-        """What is wrong beside the dtypes that the op refuses, which PyTorch looks at last: what `forward` says of other dtypes."""
+        """The error for what is wrong besides the dtypes, which PyTorch checks last: the error of `forward` for other dtypes."""
         taken = next(d for d in ("f4", "i8", "?") if numpy.dtype(d).kind not in getattr(cls, "refuses", "bi"))
         given = [None if x is None else numpy.broadcast_to(numpy.ones((), taken), getattr(x, "shape", ())) for x in inputs]
         try:
             cls.forward(cpu, given, **attrs) if cls.variadic else cls.forward(cpu, *given, **attrs)
-        except RuntimeError:  # numbers that a dtype cannot hold come after it
+        except RuntimeError:  # values that a dtype cannot hold are checked later
             return None
         except Exception as error:
             return error
@@ -286,7 +286,7 @@ class Op(metaclass=OpType):
 
     @classmethod
     def _no_tensor(cls, inputs: tuple, error: Exception) -> tuple[str, Any] | None:
-        """The first input, with its name, that is no tensor. A number beside a tensor is right where dtypes are promoted."""
+        """The first input, with its name, that is not a tensor. A number beside a tensor is valid if dtypes are promoted."""
         names = [f"{cls.inputs[0]}[{i}]" for i in range(len(inputs))] if cls.variadic else cls.inputs
         taken = cls.numbers or cls.types == "any" and not isinstance(error, AttributeError)
         beside = not cls.tensors and taken and any(hasattr(x, "shape") for x in inputs)
@@ -303,7 +303,7 @@ class Op(metaclass=OpType):
 
     @staticmethod
     def why(*shapes: tuple) -> str | None:
-        """The shape rule that was broken, in one sentence, or None."""
+        """The violated shape rule in one sentence, or None."""
 
 
 class Elementwise(Op):
@@ -326,7 +326,7 @@ class Elementwise(Op):
 
 
 class Linear(Op):
-    """Linear in each input: the push is the op itself with the tangent in that input's place."""
+    """Linear in each input: the push is the op itself with the tangent in place of that input."""
 
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
@@ -350,7 +350,7 @@ class Linear(Op):
 
 
 def _parameters(forward: Callable) -> list[Parameter]:
-    """The parameters of a `forward` after `xp`, without annotations: as `inspect.signature` says, in a third of its time."""
+    """The parameters of a `forward` after `xp`, without annotations: what `inspect.signature` returns, in a third of the time."""
     code, kinds, none = forward.__code__, (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY), Parameter.empty
     n, more, named = code.co_argcount, forward.__defaults__ or (), forward.__kwdefaults__ or {}
     defaults = dict(zip(code.co_varnames[n - len(more) : n], more, strict=True)) | named
@@ -395,7 +395,7 @@ def _in_place(op: Any) -> Callable:
     pair = len(op.inputs) == 2 and hasattr(op, "operate") and not op.tensors
 
     def call(self, *args, **kwargs):
-        if pair and len(args) == 1 and not kwargs:  # `x += y` needs no sorting of its arguments, as `x + y` does not
+        if pair and len(args) == 1 and not kwargs:  # `x += y` needs no sorting of arguments, like `x + y`
             return inplace.write(op, self, args, {})
         if (wanted := kwargs.pop("dtype", None)) not in (None, self.dtype):
             raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {wanted} should match")
@@ -415,9 +415,9 @@ def _in_place(op: Any) -> Callable:
 
 
 def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
-    """`x.<name>_(...)` from a function that is made of several ops: compute, then put the result into x's memory.
+    """Make the method `x.<name>_(...)` of a function that consists of several ops: compute, then write the result into x's memory.
 
-    `scatters`: no operand may lie in that memory.
+    `scatters`: no operand may share that memory.
     """
 
     def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -441,13 +441,13 @@ def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
 def composite(
     fn: Callable | None = None, *, home: str = "engine", method: bool = False, aliases: tuple[str, ...] = (), in_place: bool = False
 ) -> Any:  # fmt: skip
-    """Mark a plain function made of ops, so that a watcher can fold its ops into one box with the function's name."""
+    """Mark a plain function that consists of ops, so that an observer can fold its ops into one box with the function's name."""
     if fn is None:
         return functools.partial(composite, home=home, method=method, aliases=aliases, in_place=in_place)
     name = fn.__name__.rstrip("_")
     params = signature(fn).parameters
     own_out = "out" in params
-    # PyTorch's functions that are written in Python take their own names only
+    # PyTorch functions that are written in Python accept only their own parameter names
     in_python = name != "cosine_similarity" if home == "nn.functional" else home == "engine" and name in ("norm", "split")
     further = {} if in_python else synonyms(params)
     usual = {} if home == "nn.functional" else arguments.USUAL  # those fail as Python does

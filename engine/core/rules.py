@@ -1,4 +1,4 @@
-"""Derivative rules at work: `d_<input>` as a function of what the tape kept, reverse mode through one node, fitting gradients to inputs."""
+"""Running derivative rules: `d_<input>` as a function of the saved arrays, reverse mode through one node, fitting gradients to inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .tensor import Tensor
 
 
 def rule_of(cls: Any, name: str) -> Any:
-    """The method `name` of an op, `d_<input>` say, as `rule(xp, g, saved, attrs, shape)`; `rule.keeps` says which slots it needs filled."""
+    """Wrap an op's method, such as `d_<input>`, as `rule(xp, g, saved, attrs, shape)`; `rule.keeps` lists the slots that it needs."""
     d = getattr(cls, name, None)
     if d is None:
         return None
@@ -28,9 +28,9 @@ def rule_of(cls: Any, name: str) -> Any:
     for w in wants:
         if w not in cls.slots and w not in known_attrs and w not in ("shape", "shapes"):
             raise TypeError(f"{cls.__name__}.{name} asks for {w!r}, which is not an input, result, attribute or 'shape'")
-    # what is left of looking things up by name: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
+    # lookups by name, resolved once: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
     told = [f"saved[{cls.slots.index(w)}]" if w in cls.slots else w if w == "shape" else f"attrs[{w!r}]" for w in wants]
-    # a copy of the code for each rule: CPython remembers in the code what was called there
+    # one copy of the code per rule: CPython caches in the code what was called there
     rule = FunctionType(_calling(", ".join(["xp", "g", *told])).replace(), {"d": d})
     rule.keeps = frozenset(cls.slots.index(w) for w in wants if w in cls.slots)
     return rule
@@ -38,13 +38,13 @@ def rule_of(cls: Any, name: str) -> Any:
 
 @functools.cache
 def _calling(arguments: str) -> CodeType:
-    """The code of a rule that calls `d` with these; many rules name the same things, and compiling takes most of the time."""
+    """Compile the code of a rule that calls `d` with these arguments. Cached, as many rules share them and compiling is slow."""
     text = f"lambda xp, g, saved, attrs, shape: d({arguments})"
-    return eval(compile(text, __file__, "eval")).__code__  # under this file's name: no frame of the user's
+    return eval(compile(text, __file__, "eval")).__code__  # under this file's name, so that it is not taken for the user's code
 
 
 def pull(op: Any, node: tape.Node, grad: Any) -> list:
-    """Reverse mode through one node, on arrays: the gradient of each input, None where nobody asked."""
+    """Reverse mode through one node, on arrays: the gradient of each input, None if it is not needed."""
     beside = next(g for g in grad if g is not None) if op.multi else grad
     xp = devices.namespace(beside) if devices.mixed else cpu
     saved, attrs = node.saved, node.attrs
@@ -70,7 +70,7 @@ def pull(op: Any, node: tape.Node, grad: Any) -> list:
 
 
 def pull_recorded(op: Any, node: tape.Node, grad: Any, xp: Any) -> list:
-    """The same on Tensors, with `xp` the engine: every rule is recorded, so that it has a derivative itself."""
+    """The same on Tensors, with the engine as `xp`: the rules are recorded, so they can be differentiated."""
     saved, attrs = retied(op, node, xp), node.attrs
     if op.multi:
         grad = filled(node, grad, xp)
@@ -132,7 +132,7 @@ def pull_two(op: Any) -> Callable:
 
 
 def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
-    """The saved arrays as Tensors tied back to the tape, for when the derivative itself is being recorded; half precision in float32."""
+    """The saved arrays as Tensors connected to the tape, for recording the derivative; half precision in float32."""
 
     def tied(array: Any, source: Any) -> Any:
         if array is None or not hasattr(array, "dtype"):
@@ -159,7 +159,7 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
     aux = list(saved[n + len(op.outputs) :])
     floats = [i for i, a in enumerate(aux) if a is not None and FROM_NUMPY[a.dtype].rank >= FLOAT]
     if floats or op.multi and any(a is not None for a in outs):
-        # these are functions of the inputs: run forward again, recorded, to have them with their derivatives
+        # these are functions of the inputs: run forward again, recorded, to have their derivatives
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__") and not (op.variadic and k == "shapes")}
         again = op.forward(xp, *inputs, **attrs)
         aux = [again[len(op.outputs) + i] if i in floats else tied(a, None) for i, a in enumerate(aux)]
@@ -171,7 +171,7 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
 
 
 def fit(xp: Any, g: Any, source: Any) -> Any:
-    """Undo broadcasting and promotion, for every op in one place: the gradient gets its input's shape and dtype."""
+    """Undo broadcasting and promotion: give the gradient its input's shape and dtype. All ops share this."""
     if g.shape != source.shape:
         g = sum_to(xp, g, source.shape)
     return g if g.dtype is source.dtype else cast_grad(xp, g, source.dtype)
@@ -201,7 +201,7 @@ def sum_to(xp: Any, grad: Any, shape: tuple) -> Any:
 
 
 def filled(node: tape.Node, grads: list, xp: Any) -> list:
-    """The gradients of all results of a multi-output op; zeros for a result that nobody used."""
+    """The gradients of all results of a multi-output op, with zeros for unused results."""
     beside = next(g for g in grads if g is not None)
     return [g if g is not None else xp.new_zeros(beside, shape, d) for g, (shape, d) in zip(grads, node.attrs["__results__"], strict=True)]
 

@@ -1,4 +1,4 @@
-"""The tape: what ran, in what order, and the one executor that walks it."""
+"""The tape: which ops ran and in what order, and the executor of backward passes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class _Mode(threading.local):
-    """Whether ops are recorded, for each thread on its own."""
+    """Per-thread switches, such as whether ops are recorded."""
 
     grad = True
     inference = False
-    limited = False  # whether a pass that was asked for some inputs only is running
+    limited = False  # whether a pass towards selected inputs is running
     order: Any = ()  # the plan of the pass whose hooks are being called
 
 
@@ -37,7 +37,7 @@ mode = _Mode()
 
 
 class Freed:
-    """What a node's `saved` is after backward went through it without `retain_graph`."""
+    """The value of a node's `saved` after a backward pass without `retain_graph`."""
 
     def __repr__(self) -> str:
         return "<freed>"
@@ -47,7 +47,7 @@ FREED: Any = Freed()
 
 
 class Packed:
-    """What a node's `saved` is where `saved_tensors_hooks` keep something else in place of the arrays; `open()` gives the arrays."""
+    """The value of a node's `saved` if `saved_tensors_hooks` replaced its arrays; `open()` returns the arrays."""
 
     __slots__ = ("open",)
 
@@ -56,7 +56,7 @@ class Packed:
 
 
 class _Place:
-    """A place in the graph: what nodes and leaves have in common, so that a leaf can become a node."""
+    """A position in the graph: the attributes that nodes and leaves share, so that a leaf can become a node."""
 
     __slots__ = ("op", "inputs", "attrs", "saved", "shape", "dtype", "time", "hooks", "__weakref__")
     op: Any
@@ -65,20 +65,20 @@ class _Place:
     saved: Any
     shape: Any
     dtype: Any
-    time: float  # in ticks; a fraction puts a node between two others
+    time: float  # a logical clock; a fraction places a node between two others
     hooks: Hooks | None
 
     @property
     def metadata(self) -> dict:
-        """A dict for whatever the user wants to note there; it lives as long as the graph."""
+        """A dict for the user's own data; it lives as long as the graph."""
         return hooks_of(self).metadata
 
 
 class Node(_Place):
-    """One op that ran. It keeps arrays, never Tensors, so tape and tensors form no cycle.
+    """An op that ran. It holds arrays, never Tensors, so that tape and tensors form no reference cycle.
 
-    `inputs` are the nodes of the op's inputs (None where no gradient is wanted), `saved` the arrays that live rules name, `shape`
-    and `dtype` (NumPy's) those of the result. A node of an op with several results has shape None; each result has a `pick` node.
+    `inputs` are the nodes of the op's inputs (None if no gradient is needed), `saved` the arrays that its active rules need, `shape` and
+    `dtype` (NumPy's) those of the result. The node of an op with several results has shape None; each result has a `pick` node.
     """
 
     __slots__ = ()
@@ -89,7 +89,7 @@ class Node(_Place):
 
     @property
     def next_functions(self) -> tuple:
-        """PyTorch's view of the edges: for each input its node and which of that node's results it is."""
+        """PyTorch's view of the edges: for each input, its node and the index of the result used."""
         if self.op.picks:
             return self.inputs[0].next_functions
         return tuple(
@@ -98,11 +98,11 @@ class Node(_Place):
         )
 
     def name(self) -> str:
-        """PyTorch's name of the op that ran: `MulBackward0`."""
+        """PyTorch's name of the op: `MulBackward0`."""
         return naming.backward_name(self)
 
     def _kept(self, slot: str) -> Any:
-        """What `node._saved_self`, `_saved_result`, ... are: an attribute, or what was kept for the backward step."""
+        """The value of `node._saved_self`, `_saved_result`, ...: an attribute, or a value saved for the backward step."""
         if slot in self.attrs:
             return self.attrs[slot]
         name = _SHOWN.get(slot, slot)
@@ -117,12 +117,12 @@ class Node(_Place):
         return self.as_tensor(place, kept) if hasattr(kept, "dtype") else kept
 
     def _raw(self, slot: str) -> Any:
-        """What `node._raw_saved_self`, ... are: an attribute, or what can be packed in another way."""
+        """The value of `node._raw_saved_self`, ...: an attribute, or a saved value that hooks can pack."""
         kept = self._kept(slot)
         return kept if slot in self.attrs or not hasattr(kept, "dtype") else raw_saved(self, self.op.slots.index(slot))
 
     def as_tensor(self, place: int, kept: Any) -> Tensor:
-        """An array that was kept as the tensor that it was: a leaf itself, else one with the same `grad_fn`."""
+        """A saved array as the tensor that it came from: the leaf itself, or a tensor with the same `grad_fn`."""
         slot = self.op.slots[place]
         source = self.inputs[place] if slot in self.op.inputs and not self.op.variadic else self if slot == "out" else None
         leaf = source.tensor() if isinstance(source, Leaf) else None
@@ -134,18 +134,18 @@ class Node(_Place):
         return tensor
 
     def __dir__(self) -> list[str]:
-        """Without the `_saved_...` of other ops."""
+        """All attributes, without the `_saved_...` of other ops."""
         saved = self.saved if self.saved.__class__ is tuple else opened(self) if self.saved is not FREED else ()
         kept = [slot for slot, value in zip(self.op.slots, saved, strict=False) if value is not None]
         shown = {f"{start}{_SHOWN.get(slot, slot)}" for slot in (*kept, *self.attrs) for start in _SAVED}
         return [name for name in object.__dir__(self) if not name.startswith(_SAVED) or name in shown]
 
     def register_hook(self, fn: Callable) -> Handle:
-        """Call `fn(grad_inputs, grad_outputs)` after this node's step; what it returns, unless None, replaces `grad_inputs`."""
-        return hooks_of(self.inputs[0] if self.op.picks else self).add("post", fn)  # of several results: the op itself has the step
+        """Call `fn(grad_inputs, grad_outputs)` after this node's step; a return value other than None replaces `grad_inputs`."""
+        return hooks_of(self.inputs[0] if self.op.picks else self).add("post", fn)  # of several results: the op's own node
 
     def register_prehook(self, fn: Callable) -> Handle:
-        """Call `fn(grad_outputs)` before this node's step; what it returns, unless None, replaces them."""
+        """Call `fn(grad_outputs)` before this node's step; a return value other than None replaces them."""
         return hooks_of(self.inputs[0] if self.op.picks else self).add("pre", fn)
 
     def __repr__(self) -> str:
@@ -154,7 +154,7 @@ class Node(_Place):
 
 
 def typed(node: Any) -> Any:
-    """The node, now of a type with PyTorch's name, as `type(y.grad_fn).__name__` tells; before it is asked for, no op pays for it."""
+    """Give the node a type with PyTorch's name, for `type(y.grad_fn).__name__`. Done on demand, so that ops do not pay for it."""
     if node.__class__ is Node:
         own = (node.inputs[0] if node.op.picks else node).attrs.get("__context__") is not None
         node.__class__ = _type_named(naming.type_name(node), own)
@@ -168,7 +168,7 @@ def _type_named(name: str, own: bool) -> type:
 
 
 def _of_context(node: Node, name: str) -> Any:
-    """What a user-written Function put on its `ctx`, which in PyTorch is the node itself."""
+    """An attribute that a custom Function set on its `ctx`, which in PyTorch is the node itself."""
     context = (node.inputs[0] if node.op.picks else node).attrs["__context__"]
     if name.startswith("__") or not hasattr(context, name):
         raise AttributeError(f"{type(node).__name__!r} object has no attribute {name!r}")
@@ -176,12 +176,12 @@ def _of_context(node: Node, name: str) -> Any:
 
 
 _SAVED = ("_saved_", "_raw_saved_")
-raw_saved: Any = None  # autograd.graph puts its SavedTensor here
-_SHOWN = {"input": "self", "out": "result"}  # what PyTorch calls them there
+raw_saved: Any = None  # a SavedTensor of autograd.graph
+_SHOWN = {"input": "self", "out": "result"}  # PyTorch's names of these slots
 
 
 def show_saved(slots: Iterable[str]) -> None:
-    """From now on nodes have `_saved_<name>` for these; a `__getattr__` would make every attribute of a node slow, and so each step."""
+    """Give nodes an attribute `_saved_<name>` for each of these slots. A `__getattr__` would slow down every step of a pass."""
     for slot in slots:
         if not hasattr(Node, f"_saved_{slot}"):
             for name in {slot, _SHOWN.get(slot, slot)}:
@@ -190,10 +190,10 @@ def show_saved(slots: Iterable[str]) -> None:
 
 
 class Leaf(_Place):
-    """Where a gradient comes to rest: a tensor that the user asked to differentiate by. It does not keep the tensor alive."""
+    """The end of a gradient path: a tensor that requires grad and accumulates its gradient. It does not keep the tensor alive."""
 
     __slots__ = ()
-    tensor: Any = _Place.saved  # a weak reference, in the place of what a node saves
+    tensor: Any = _Place.saved  # a weak reference, in the slot that nodes use for saved arrays
 
     def __init__(self, tensor: Tensor):
         self.op, self.inputs, self.attrs, self.tensor, self.time, self.hooks = None, (), _NONE, ref(tensor), tick(), None
@@ -203,7 +203,7 @@ class Leaf(_Place):
 
     @property
     def variable(self) -> Tensor:
-        """The tensor whose gradient rests here. AttributeError when it is gone, so that `hasattr` tells whether there is one."""
+        """The tensor that accumulates the gradient. Raises AttributeError if it no longer exists, so that `hasattr` tells."""
         tensor = self.tensor()
         if tensor is None:
             raise AttributeError("AccumulateGrad has no variable any more: the program let go of it, and the graph keeps no leaves")
@@ -213,23 +213,23 @@ class Leaf(_Place):
         return "torch::autograd::AccumulateGrad"
 
     def register_hook(self, fn: Callable) -> Handle:
-        """Call `fn((), (grad,))` after a gradient has come to rest."""
+        """Call `fn((), (grad,))` after a gradient has been accumulated."""
         return hooks_of(self).add("post", fn)
 
     def register_prehook(self, fn: Callable) -> Handle:
-        """Call `fn((grad,))` before a gradient comes to rest; what it returns, unless None, replaces it."""
+        """Call `fn((grad,))` before a gradient is accumulated; a return value other than None replaces it."""
         return hooks_of(self).add("pre", fn)
 
     def __repr__(self) -> str:
         return f"<AccumulateGrad object at {id(self):#x}>"
 
 
-Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"  # what PyTorch calls the type, where programs ask
+Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"  # PyTorch's name of the type, which programs test
 _NONE: dict = {}
 
 
 def moved(leaf: Leaf, tensor: Tensor, back: Any, attrs: dict) -> Leaf:
-    """The leaf of a tensor that was reshaped in place; where the former one is used, it is now the view `back` to the former shape."""
+    """Replace the leaf of a tensor that was reshaped in place. Former uses of it see a view with the old shape, made by the op `back`."""
     now = Leaf(tensor)
     now.hooks, now.time = leaf.hooks, leaf.time
     leaf.__class__ = Node  # type: ignore[assignment]
@@ -238,7 +238,7 @@ def moved(leaf: Leaf, tensor: Tensor, back: Any, attrs: dict) -> Leaf:
 
 
 class _Pick:
-    """One of several results: where its gradient arrives before it joins the others' at the op's own node."""
+    """The op of a pick node: one of several results, whose gradient waits here for those of the others."""
 
     name, picks, rules, slots, multi, variadic, view, ruled = "pick", True, (), (), False, False, False, True
     inputs, outputs, aux, params, defaults = ("input",), ("out",), (), (), {}
@@ -255,7 +255,7 @@ pick = _Pick()
 
 
 def picked(node: Node, index: int, array: Any) -> Node:
-    """The node of result number `index` of an op with several results."""
+    """Make the node of result number `index` of an op with several results."""
     return Node(pick, (node,), {"index": index}, (), array.shape, array.dtype)
 
 
@@ -265,9 +265,9 @@ _time = attrgetter("time")
 
 
 def plan(roots: Iterable, targets: Iterable | None = None) -> list:
-    """Every node that the roots depend on, in the order of the backward pass: newest first, each leaf as soon as its gradient is whole.
+    """List the nodes that the roots depend on, in the order of the backward pass: newest first, leaves once their gradient is complete.
 
-    With `targets`, only the nodes on a path from a root to a target.
+    With `targets`, list only the nodes on a path from a root to a target.
     """
     seen, last_user = set(), {}
     todo = []
@@ -316,7 +316,7 @@ def _towards(order: list, targets: set) -> list:
 
 
 def _ends(targets: Iterable, order: list) -> set:
-    """The targets behind which no other lies: their gradient is wanted and their own step is not."""
+    """The targets behind which there is no other target: their gradient is needed, their own step is not."""
     planned = set(order)
     return {node for node in targets if planned.isdisjoint(node.inputs)}
 
@@ -332,13 +332,12 @@ def backward_steps(
     accumulate: bool = True,
     in_place: bool = True,
 ) -> Iterator[tuple[Any, Any, tuple]]:
-    """Run the backward pass one node at a time, yielding `(node, grad, input_grads)` after each.
+    """Run a backward pass node by node; yield `(node, grad, input_grads)` after each step.
 
-    `.backward()` exhausts this generator; the workbench's stepper holds it. There is no other executor. `roots` are `(node, grad)`
-    pairs. `xp` is the array namespace that the rules run on: the engine itself when the derivative is to be recorded.
-    `captured` (`{node: None}`) collects the gradients that arrive at those nodes; with `accumulate` False the pass ends there, and leaves
-    keep theirs;
-    with `in_place` False a leaf that has a gradient already gets a new tensor for the sum, so that the step can be undone.
+    `.backward()` exhausts this generator; the workbench's stepper holds it. There is no other executor. `roots` are pairs `(node, grad)`.
+    `xp` is the array namespace in which the rules run: the engine itself if the derivative is to be recorded. `captured`, `{node: None}`,
+    collects the gradients that arrive at those nodes. If not `accumulate`, the pass ends there, and leaves keep their gradients. If not
+    `in_place`, a leaf that has a gradient gets a new tensor for the sum, so that the step can be undone.
     """
     grads: dict[Any, Any] = {}
     for node, grad in roots:
@@ -348,7 +347,7 @@ def backward_steps(
     ends = _ends(captured, order) if captured is not None and not accumulate else ()
     recorded = xp is not numpy and getattr(xp, "records", False)
     if captured is not None and not grads.keys() <= (planned := set(order)):
-        # as in PyTorch, the hooks of a root see its gradient wherever it leads
+        # as in PyTorch, hooks of a root see its gradient even off the path
         for node in grads.keys() - planned:
             if node.hooks is not None:
                 arrived(node.hooks, _conj(grads[node], node), recorded)
@@ -364,7 +363,7 @@ def backward_steps(
             watcher.step_begins(node)
         hooks = node.hooks
         wanted = captured if captured is not None and node in captured else None
-        if wanted is not None and ends and node not in ends:  # on the way to another: PyTorch takes it before the tensor's hooks
+        if wanted is not None and ends and node not in ends:  # on the way to another target: PyTorch captures before the tensor's hooks
             wanted[node] = _conj(grad, node)
         if hooks is not None:
             mode.order = order
@@ -392,7 +391,7 @@ def backward_steps(
         else:
             saved = node.saved
             if saved.__class__ is not tuple:
-                node.saved = opened(node)  # what hooks give back was made later: PyTorch too does not ask when it was written
+                node.saved = opened(node)  # unpacked arrays are newer than the node; PyTorch does not check their version either
             elif saved and versions.last_write > node.time:
                 versions.check(node)
             input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
@@ -409,14 +408,14 @@ def backward_steps(
 
 
 def opened(node: Any) -> tuple:
-    """The arrays that a node kept, unpacked where hooks packed them; GraphFreedError when they are gone."""
+    """The arrays that a node saved, unpacked if hooks packed them. Raises GraphFreedError if they were freed."""
     if node.saved is FREED:
         raise freed(node.op.name)
     return node.saved.open() if node.saved.__class__ is Packed else node.saved
 
 
 def freed(op_name: str) -> errors.GraphFreedError:
-    """What to raise where what `op_name` saved is asked for again."""
+    """The error for a second backward pass through the freed node of `op_name`."""
     return errors.GraphFreedError(
         f"Trying to backward through the graph a second time: the arrays that {op_name} saved were freed by the first "
         "backward pass. Pass retain_graph=True to the first backward() or autograd.grad() if you need the graph again."
@@ -425,12 +424,12 @@ def freed(op_name: str) -> errors.GraphFreedError:
 
 
 def _conj(grad: Any, node: Any) -> Any:
-    """From PyTorch's gradient of a complex tensor to the rules' own and back: rules transpose, their conjugate is PyTorch's."""
+    """Convert between PyTorch's gradient of a complex tensor and that of the rules, which transpose: one is the conjugate of the other."""
     return grad if node.dtype.kind != "c" or node.shape is None else grad.conj()
 
 
 def _unpick(grads: dict, node: Node, g: Any) -> None:
-    """One of several results received a gradient: it goes to its place in the list that the op's rules will get."""
+    """Add the gradient of one of several results to the list that the op's rules will get."""
     source = node.inputs[0]
     slots = grads.setdefault(source, [None] * source.attrs["__outputs__"])
     i = node.attrs["index"]
@@ -441,7 +440,7 @@ _receiving = threading.RLock()  # passes of several threads may end at the same 
 
 
 def _unlocked() -> None:
-    """A forked process has no thread that could still hold the lock."""
+    """Replace the lock in a forked process, where no thread can release it."""
     global _receiving
     _receiving = threading.RLock()
 
@@ -451,7 +450,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
-    """A leaf's gradient is whole. One assignment, so an interrupt finds it either untouched or complete."""
+    """Accumulate a leaf's complete gradient, in one assignment: an interrupt leaves the old gradient or the new one."""
     tensor = leaf.tensor()
     if tensor is None:
         return
@@ -460,14 +459,14 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
         if tensor.node is None:  # it no longer requires a gradient
             pass
         elif before is None:
-            # the leaf owns its gradient: a rule may have handed the same array to two inputs
+            # the leaf owns its gradient: a rule may have passed the same array to two inputs
             tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(copied(grad, tensor.array))
         elif recorded:
             tensor._grad = before + grad
         elif grad.__class__ is Coo or before.array.__class__ is Coo:
             tensor._grad = _tensor(before.array + grad)
         elif in_place:
-            before.array += grad  # as PyTorch does: whoever holds the gradient sees the sum
+            before.array += grad  # as in PyTorch, existing references to the gradient see the sum
             versions.note_write(before.array, "backward")
         elif before.node is None:
             tensor._grad = before._like(before.array + grad)
@@ -480,7 +479,7 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
 
 
 def _laid_as(grad: Any, leaf: Any) -> Any:
-    """A recorded copy of a gradient, in the order in which the leaf lies."""
+    """Copy a gradient, recorded, into the memory order of the leaf."""
     if grad.array.__class__ is Coo:
         return grad.clone()
     axes = axes_of(leaf.array)
@@ -490,7 +489,7 @@ def _laid_as(grad: Any, leaf: Any) -> Any:
 
 
 def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True) -> None:
-    """Run the whole backward pass."""
+    """Run a whole backward pass."""
     deque(backward_steps(roots, xp, retain, captured, accumulate), maxlen=0)
 
 
@@ -498,9 +497,9 @@ def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captur
 
 
 def push_forward(root: Any, tangents: MutableMapping, xp: Any) -> Any:
-    """Forward mode: the same tape walked the other way, from leaves (`{leaf: tangent}`) to `root`. None: no path.
+    """Forward mode: walk the tape from leaves (`{leaf: tangent}`) to `root`, and return its tangent; None if there is no path.
 
-    `tangents` keeps what is found at each node on the way, so that a further root costs only what is new.
+    `tangents` caches what is computed at each node on the way, so that a further root costs only what is new.
     """
     recorded = getattr(xp, "records", False)
     for node in sorted(plan([root]), key=_time):
