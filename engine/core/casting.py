@@ -1,7 +1,7 @@
-"""Autocast: the dtype in which it runs each op, this thread's switches for it, and the casts.
+"""Autocast: the dtype in which each op runs, the thread-local switches, and the casts.
 
-What becomes of which op is in `cast_lists`. Ops ask `on` in their slow way only,
-and every op takes that while an autocast is on in some thread, so that nobody pays for it otherwise.
+The policy of each op is in `cast_lists`. Ops check `on` only on their slow path, and take that path while autocast is on in some thread, so
+that it costs nothing otherwise.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
 
 F16, BF16 = dtypes.float16.numpy, dtypes.bfloat16.numpy
 DEFAULTS = dict.fromkeys(("cpu", "hpu", "maia", "xla"), BF16) | dict.fromkeys(("cuda", "mps", "xpu", "mtia", "ipu", "privateuseone"), F16)
-on = 0  # how many autocasts are on, in all threads
+on = 0  # number of active autocast blocks, in all threads
 
 
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
-        self.dtypes: dict[str, Any] = {}  # device type -> NumPy's dtype, where it is not the default
-        self.active: dict[str, Any] = {}  # device type -> NumPy's dtype, where autocast is on; empty inside a call that has been cast
-        self.cache: dict[int, tuple[Tensor, Tensor]] = {}  # id of a parameter -> itself, and its copy in the lower precision
+        self.dtypes: dict[str, Any] = {}  # device type -> NumPy dtype, if not the default
+        self.active: dict[str, Any] = {}  # device type -> NumPy dtype, if autocast is on; empty inside a call that has been cast
+        self.cache: dict[int, tuple[Tensor, Tensor]] = {}  # id of a parameter -> the parameter, and its copy in the lower precision
         self.keeps = True
         self.nesting = 0
 
@@ -61,12 +61,12 @@ def _device(device_type: str, what: str) -> str:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocast is on in this thread for tensors on a type of device."""
+    """Whether autocast is on in this thread for tensors on a device type."""
     return _thread.enabled.get(_device(device_type, "is_autocast_enabled"), False)
 
 
 def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
-    """`set_autocast_enabled(device_type, enabled)`, or `set_autocast_enabled(enabled)` for "cuda": for this thread."""
+    """`set_autocast_enabled(device_type, enabled)`, or `set_autocast_enabled(enabled)` for "cuda", for this thread."""
     global on
     values = dict(zip(("device_type", "enabled") if len(args) + len(kwargs) > 1 else ("enabled",), args, strict=False), **kwargs)
     if not values or not values.keys() <= {"device_type", "enabled"} or "enabled" not in values:
@@ -83,13 +83,13 @@ def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """The dtype that autocast runs the ops of lower precision in: bfloat16 on the CPU and float16 on a GPU, unless it was set."""
+    """Return the dtype of lower-precision ops: bfloat16 on the CPU and float16 on a GPU, unless it was set."""
     device = _device(device_type, "get_autocast_dtype")
     return dtypes.FROM_NUMPY[_thread.dtypes.get(device, DEFAULTS[device])]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
-    """Choose the dtype of lower precision for this thread."""
+    """Set the dtype of lower-precision ops for this thread."""
     device = _device(device_type, "set_autocast_dtype")
     if not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(dtype).__name__}")
@@ -98,24 +98,24 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether the casts of parameters are kept until the outermost autocast ends."""
+    """Whether casts of parameters are cached until the outermost autocast ends."""
     return _thread.keeps
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Choose whether the casts of parameters are kept until the outermost autocast ends."""
+    """Set whether casts of parameters are cached until the outermost autocast ends."""
     if not isinstance(enabled, bool):
         raise TypeError(f"enabled must be a bool (got {type(enabled).__name__})")
     _thread.keeps = enabled
 
 
 def clear_autocast_cache() -> None:
-    """Forget the casts of parameters that are kept."""
+    """Clear the cached casts of parameters."""
     _thread.cache.clear()
 
 
 def nest(by: int) -> None:
-    """One more autocast begins in this thread (1), or ends (-1); with the outermost the kept casts are forgotten."""
+    """Enter (1) or leave (-1) an autocast in this thread; leaving the outermost clears the cache."""
     _thread.nesting += by
     if not _thread.nesting:
         _thread.cache.clear()
@@ -128,7 +128,7 @@ def snapshot() -> tuple:
 
 @contextmanager
 def as_then(then: tuple) -> Iterator[None]:
-    """Inside, this thread's switches are as they were at a `snapshot`."""
+    """Restore the switches of a `snapshot` inside the block."""
     now = snapshot()
     _restore(then)
     nest(1)
@@ -153,7 +153,7 @@ _METHODS = {F32: "float", BF16: "bfloat16", F16: "half"}
 
 
 def asked(lists: dict[str, str], values: Any) -> tuple[str, str] | None:
-    """What this thread's autocast does to a call with these operands: the device type, and the list that the function is in there."""
+    """The policy of this thread's autocast for a call with these operands: the device type, and the list in which the function is."""
     for device in _thread.active:
         if device in lists and (len(_thread.active) == 1 or any(x.device.type == device for x in tensors(values))):
             return device, lists[device]
@@ -161,7 +161,7 @@ def asked(lists: dict[str, str], values: Any) -> tuple[str, str] | None:
 
 
 def run(chosen: tuple[str, str], values: Any, call: Callable) -> Any:
-    """`call(values)` with the operands among the values cast, and without an autocast inside."""
+    """Run `call(values)` with the operands among the values cast, and autocast off inside."""
     (device, kind), active = chosen, _thread.active
     operands = [x for x in tensors(values) if _eligible(x, device)]
     if kind == UNSAFE and operands:
@@ -183,7 +183,7 @@ def run(chosen: tuple[str, str], values: Any, call: Callable) -> Any:
 
 
 def listed(name: str, fn: Callable) -> Callable:
-    """A function that is neither an op nor a composite, as the lists say under this name."""
+    """Wrap a function that is neither an op nor a composite, by the policy of this name."""
     lists = POLICIES.get(name)
     if not on or lists is None:
         return fn
@@ -201,7 +201,7 @@ def enabled() -> bool:
 
 
 def alone(call: Callable, *args: Any, **kwargs: Any) -> Any:
-    """A call inside of which nothing is cast: an in-place write, or one into `out`."""
+    """Run a call with autocast off: an in-place write, or one into `out`."""
     active, _thread.active = _thread.active, {}
     try:
         return call(*args, **kwargs)
@@ -210,7 +210,7 @@ def alone(call: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def tensors(values: Any) -> list[Tensor]:
-    """The tensors in a nest of tuples, lists and dictionaries."""
+    """The tensors in nested tuples, lists and dictionaries."""
     if isinstance(values, Tensor):
         return [values]
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, (tuple, list)) else ()
@@ -218,7 +218,7 @@ def tensors(values: Any) -> list[Tensor]:
 
 
 def _eligible(x: Tensor, device: str) -> bool:
-    """Float64 and complex numbers, integers, and tensors elsewhere stay as they are."""
+    """Whether a tensor is cast: not if float64, complex or integer, or on another device."""
     return x.array.dtype in _METHODS and x.device.type == device
 
 
@@ -236,7 +236,7 @@ def _cast(value: Any, want: Any, device: str, lower: Any) -> Any:
 
 
 def _kept(x: Tensor, want: Any) -> Tensor:
-    """A parameter's cast, made once in the outermost autocast: later casts see neither what is written to it nor a new dtype."""
+    """A parameter's cast, made once in the outermost autocast: later casts see neither writes to it nor a new dtype."""
     if not (_thread.keeps and _thread.nesting and x.requires_grad and x.is_leaf and tape.mode.grad):
         return getattr(x, _METHODS[want])()
     kept = _thread.cache.get(id(x))

@@ -1,4 +1,4 @@
-"""Devices: which library computes, found from the arrays themselves."""
+"""Devices, and the array namespace of an array: found from the arrays themselves."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..backends.batch import Batched, space
 from ..backends.meta import Meta
 from ..base.errors import Refused
 
-gpu: Any = None  # the CUDA backend, once a tensor has been put on a GPU; None: every array is NumPy's
-mixed = False  # whether there are other arrays than NumPy's: on a GPU, without memory, or one for each sample of a vmap
+gpu: Any = None  # the CUDA backend, once a tensor has been moved to a GPU; None: all arrays are NumPy's
+mixed = False  # whether there are arrays other than NumPy's: on a GPU, without data, or batched by vmap
 
 
 _TYPES = (
@@ -27,10 +27,9 @@ _TYPES = (
 
 
 class device:
-    """Where a tensor's memory is: `device("cpu")`, `device("cuda")`, `device("cuda:1")`, `device("cuda", 1)`.
+    """The place of a tensor's memory: `device("cpu")`, `device("cuda")`, `device("cuda:1")`, `device("cuda", 1)`.
 
-    On `device("meta")` tensors have no memory. PyTorch's other types have names too, so that a program may ask for them; no tensor can be
-    put there.
+    On `device("meta")` tensors have no data. PyTorch's other device types can be named, so that programs may test for them, but not used.
     """
 
     __slots__ = ("_type", "_index")
@@ -79,7 +78,7 @@ class device:
         return hash((self.type, self.index))
 
     def __enter__(self) -> device:
-        """Inside, new tensors are made here unless they are told otherwise."""
+        """Make new tensors on this device inside the block, unless another is given."""
         global default
         _outer.append(default)
         default = self
@@ -90,7 +89,7 @@ class device:
         default = _outer.pop()
 
     def __call__(self, function: Callable) -> Callable:
-        """The function, run as inside `with` this device: `@device("cuda")`."""
+        """Decorate a function to run inside `with` this device: `@device("cuda")`."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -108,23 +107,23 @@ def _device(text: str) -> device:
 
 
 CPU, META = device("cpu"), device("meta")
-default: device | None = None  # where tensors are made that are not told where; None: in the CPU's memory
-_outer: list[device | None] = []  # what `default` was around each open `with device(...)`
+default: device | None = None  # the device of new tensors if none is given; None: the CPU
+_outer: list[device | None] = []  # the value of `default` outside each open `with device(...)`
 
 
 def set_default_device(device_: Any) -> None:
-    """Make new tensors on this device unless they are told otherwise; None: in the CPU's memory again."""
+    """Make new tensors on this device unless another is given; None restores the CPU."""
     global default
     default = None if device_ is None else device(device_)
 
 
 def get_default_device() -> device:
-    """Where new tensors are made."""
+    """Return the device of new tensors."""
     return CPU if default is None else default
 
 
 def cuda() -> Any:
-    """The CUDA backend, loaded at the first use. RuntimeError, saying what to install, when there is no CuPy or no GPU."""
+    """Return the CUDA backend, loaded on first use. Raises RuntimeError, with what to install, if CuPy or a GPU is missing."""
     global gpu, mixed
     if gpu is None:
         try:
@@ -140,7 +139,7 @@ def cuda() -> Any:
 
 
 def cuda_available() -> bool:
-    """Whether tensors can be put on a GPU here."""
+    """Whether tensors can be moved to a GPU here."""
     try:
         return cuda().device_count() > 0
     except RuntimeError:
@@ -148,13 +147,13 @@ def cuda_available() -> bool:
 
 
 def making(place: Any) -> Any:
-    """The namespace in which a new array for a device is made: the one without memory, or the CPU's, from which `move` takes it on."""
+    """The namespace in which a new array for a device is made: that of meta arrays, or the CPU's, from which `move` copies."""
     place = default if place is None else place
     return cpu if place is None or device(place).type != "meta" else _memoryless()
 
 
 def known(condition: Any) -> bool:
-    """Whether something is seen to hold: a program that has no data to look at goes on, as in PyTorch."""
+    """Whether a condition is known to hold: for meta tensors it is unknown, and the program continues, as in PyTorch."""
     array = getattr(condition, "array", condition)
     return array.__class__ is not Meta and bool(array)
 
@@ -173,7 +172,7 @@ def _memoryless() -> Any:
 
 
 def namespace(array: Any) -> Any:
-    """The array namespace (`xp`) of an array: the CPU's for NumPy arrays and numbers, else the GPU's, a vmap's, or that without memory."""
+    """The array namespace (`xp`) of an array: the CPU's for NumPy arrays and numbers, else the GPU's, a vmap's, or that of meta arrays."""
     if array.__class__ is Batched:
         return array.level.xp
     if array.__class__ is Meta:
@@ -184,7 +183,7 @@ def namespace(array: Any) -> Any:
 
 
 def of(array: Any) -> device:
-    """The device that an array is on."""
+    """The device of an array."""
     while array.__class__ is Batched:
         array = array.inner
     if array.__class__ is Meta:
@@ -193,12 +192,12 @@ def of(array: Any) -> device:
 
 
 def address(array: Any) -> int:
-    """Where the first element lies in memory."""
+    """The address of the first element."""
     return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
 
 
 def common(arrays: list, name: str) -> Any:
-    """The namespace that an op on these arrays runs in. A 0-d CPU array may join any, as in PyTorch; nothing else mixes."""
+    """The namespace for an op on these arrays. A 0-d CPU array may join any, as in PyTorch. Raises RuntimeError for other mixtures."""
     if not mixed:
         return cpu
     if any(a.__class__ is Batched for a in arrays):
@@ -220,13 +219,13 @@ def common(arrays: list, name: str) -> Any:
 
 
 def move(array: Any, to: device) -> Any:
-    """The array on another device: itself when it is there already, else a copy."""
+    """The array on another device: itself if it is there already, else a copy."""
     if to.type == "meta":
         return array if array.__class__ is Meta else _memoryless().empty_like(array)
     here = of(array)
     if here is META:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    if here.type == to.type and (here.type == "cpu" or to.index is None or to.index == here.index):  # "cpu:1" is the one CPU too
+    if here.type == to.type and (here.type == "cpu" or to.index is None or to.index == here.index):  # "cpu:1" is the CPU too
         return array
     if to.type == "cpu":
         return cuda().to_host(array)
@@ -236,7 +235,7 @@ def move(array: Any, to: device) -> Any:
 
 
 class DLDeviceType(enum.IntEnum):
-    """Where memory lies, as DLPack numbers it."""
+    """DLPack's numbers of device types."""
 
     kDLCPU = 1
     kDLCUDA = 2

@@ -1,4 +1,4 @@
-"""Hooks on nodes: what a program hangs on a gradient or on a step of the backward pass, and how they are called."""
+"""Hooks on nodes: on a tensor's gradient, and before and after a step of the backward pass."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """The rare things hung on a node: hooks on its gradient, tensors that want to keep it."""
+    """The hooks of a node, and the tensor that retains its gradient, if any."""
 
     def __init__(self) -> None:
         self.before: dict[int, Callable] = {}  # tensor hooks: grad -> grad or None
@@ -26,7 +26,7 @@ class Hooks:
         self.metadata: dict = {}
         self.post: dict[int, Callable] = {}  # node hooks: (grad_inputs, grad_outputs) -> grad_inputs or None
         self.accumulated: dict[int, Callable] = {}  # leaf hooks: tensor -> None
-        self.retain: ref | None = None  # the non-leaf tensor whose .grad is to be kept
+        self.retain: ref | None = None  # the non-leaf tensor whose .grad is to be set
 
     def add(self, where: str, fn: Callable) -> Handle:
         table = getattr(self, where)
@@ -36,7 +36,7 @@ class Hooks:
 
 
 class Handle:
-    """What registering a hook returns; `remove()` takes the hook away. It is a context manager too."""
+    """The handle of a registered hook: `remove()` removes it. It is a context manager too."""
 
     _ids = count()
 
@@ -59,7 +59,7 @@ def hooks_of(node: Any) -> Hooks:
     return node.hooks
 
 
-wrap: Any = None  # Tensor._wrap, put here by tensor.py
+wrap: Any = None  # Tensor._wrap, set by tensor.py
 
 
 def _tensor(array: Any) -> Tensor:
@@ -67,7 +67,7 @@ def _tensor(array: Any) -> Tensor:
 
 
 def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
-    """A gradient has arrived at a tensor: its hooks see it, and may give another; then the tensor keeps it if it wants to."""
+    """A gradient has arrived at a tensor: call the tensor's hooks, which may replace it, then set `.grad` if it is retained."""
     if hooks.before:
         shown = grad if recorded else _tensor(grad)
         for fn in tuple(hooks.before.values()):
@@ -83,12 +83,12 @@ def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
 
 
 def _level(array: Any) -> Any:
-    """The vmap of whose samples the array holds one each, which nothing that outlives it may keep; None for what is one array."""
+    """The vmap whose samples the array holds, which nothing that outlives it may keep; None for a plain array."""
     return array.level if array.__class__ is Batched else None
 
 
 def before_step(hooks: Hooks, grad: Any, recorded: bool) -> Any:
-    """Node hooks see what the step is about to start from, and may give something else."""
+    """Call the hooks before a step, which may replace its gradient."""
     outer = grad if isinstance(grad, list) else [grad]  # a list: an op with several results
     told = shown(outer, recorded)
     for fn in tuple(hooks.pre.values()):
@@ -98,7 +98,7 @@ def before_step(hooks: Hooks, grad: Any, recorded: bool) -> Any:
 
 
 def after_step(hooks: Hooks, node: Any, input_grads: Any, grad: Any, recorded: bool) -> tuple:
-    """Node hooks see the gradients on both sides of the step, for the inputs in the order of `next_functions`, and may give others."""
+    """Call the hooks after a step, with the gradients of inputs (ordered as `next_functions`) and outputs; they may replace the former."""
     order, given = naming.edges(node), list(input_grads)
     found = shown([given[i] for i in order], recorded)
     outer = shown(grad if isinstance(grad, list) else (grad,), recorded)
@@ -110,22 +110,22 @@ def after_step(hooks: Hooks, node: Any, input_grads: Any, grad: Any, recorded: b
 
 
 def shown(grads: Any, recorded: bool) -> tuple:
-    """Gradients as node hooks get them: rules transpose, PyTorch's gradient of a complex tensor is the conjugate of theirs."""
+    """Gradients as node hooks get them: the conjugates of the rules' gradients if complex."""
     grads = (g if g is None or g.dtype not in _COMPLEX else g.conj() for g in grads)
     return tuple(g if g is None or recorded else _tensor(g) for g in grads)
 
 
 def _given(grads: tuple, recorded: bool) -> list:
-    """What node hooks made of them, as rules take them."""
+    """The gradients that node hooks returned, as rules take them."""
     back = [g if g is None or recorded else g.array for g in grads]
     return [g if g is None or g.dtype not in _COMPLEX else g.conj() for g in back]
 
 
-_COMPLEX = {d if whose else d.numpy for d in (dtypes.complex64, dtypes.complex128) for whose in (True, False)}  # Tensors' and arrays'
+_COMPLEX = {d if whose else d.numpy for d in (dtypes.complex64, dtypes.complex128) for whose in (True, False)}  # of Tensors and of arrays
 
 
 def _changed(fn: Callable, shown: tuple, changed: Any) -> tuple:
-    """The gradients after a node hook that returned `changed`. TypeError or RuntimeError where that cannot stand in their place."""
+    """The gradients after a node hook that returned `changed`. Raises TypeError or RuntimeError if that is not a valid replacement."""
     if changed is None:
         return shown
     if not isinstance(changed, tuple):
@@ -136,7 +136,7 @@ def _changed(fn: Callable, shown: tuple, changed: Any) -> tuple:
 
 
 def _replacing(fn: Callable, shown: Any, changed: Any) -> Any:
-    """What a hook gave for a gradient, when it can stand in its place."""
+    """The gradient that a hook returned, if it is a valid replacement."""
     if changed is None:
         return None
     if shown is None:
@@ -158,7 +158,7 @@ def _name(fn: Callable) -> str:
 
 
 def tell_of_no_leaf() -> None:
-    """PyTorch's warning to a program that reads `.grad` where `backward()` keeps none."""
+    """Warn, as PyTorch does, a program that reads `.grad` of a non-leaf."""
     warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
         "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "

@@ -1,4 +1,4 @@
-"""Views, versions and in-place writes: how `x[0] = v` and `x.add_(y)` keep the tape honest."""
+"""Views, versions and in-place writes: keep the graph correct under `x[0] = v` and `x.add_(y)`."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Tensor | None = None) -> None:
-    """The tensor's memory has just changed, unless it is the memory of a `.data`, which autograd is not to know of.
+    """Note that the tensor's memory has changed, unless it is `.data`, which autograd does not track.
 
-    Where nobody will `rebase` what has seen that memory, as nothing is recorded, the views, except `kept`, are derived anew from the base.
+    If nothing is recorded, so that nobody will call `rebase`, the views (except `kept`) are derived again from the base.
     """
     base = target if target._view is None else target._view[0]
     if not base._apart:
@@ -35,19 +35,19 @@ def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Te
 
 
 def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
-    """Make `target` the view of itself that `fn` returns: its memory stays, its shape and strides change, and a leaf stays one."""
+    """Make `target` the view of itself that `fn` returns: the same memory with another shape and strides; a leaf stays a leaf."""
     mode, node = tape.mode, target.node
     old = target._like(target.array, node)
     old._view = target._view
     leaf, before = not mode.grad and node is not None and node.op is None, mode.grad
-    mode.grad = mode.grad or node is not None and not leaf  # what is no leaf has its gradient through the view, recorded or not
+    mode.grad = mode.grad or node is not None and not leaf  # the gradient of a non-leaf goes through the view, recorded or not
     try:
         seen_as = fn(old)
     finally:
         mode.grad = before
     target.array = seen_as.array
     if seen_as._view is None or seen_as._view[1] is (target._view or (None, None))[1]:
-        return target  # it had that shape before
+        return target  # it had that shape already
     back = _back(seen_as._view[1][1], old.array.shape)
     if leaf:
         target.node = tape.moved(node, target, *back)
@@ -55,16 +55,16 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
         _becomes(target, seen_as.node)
     if target._view is not None:
         target._view = seen_as._view
-    for view in live(target._views):  # from now on they are seen through the new shape
+    for view in live(target._views):  # derived through the new shape from now on
         if view._base is target:
             view._view = target, _after(back, view._view[1])
     return target
 
 
 def _back(step: tuple, shape: tuple) -> tuple:
-    """The view that undoes one which a tensor was reshaped by: as an op and its attributes, too."""
+    """The inverse of a view by which a tensor was reshaped, as an op and its attributes."""
     op, attrs = step
-    if op.name in ("transpose", "permute"):  # two dimensions changed places
+    if op.name in ("transpose", "permute"):  # two dimensions swapped
         return step
     if op.name == "strided_view":
         layout = dict(zip(("size", "stride", "storage_offset"), attrs["source"], strict=True))
@@ -73,7 +73,7 @@ def _back(step: tuple, shape: tuple) -> tuple:
 
 
 def _after(step: tuple, link: tuple) -> tuple:
-    """The way from a base to a view, with a further step at its beginning."""
+    """The path from a base to a view, with one more step at its beginning."""
     before, *rest = link
     return ((None, step) if before is None else _after(step, before), *rest)
 
@@ -86,9 +86,9 @@ def live(views: list | None) -> list:
 
 
 def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
-    """`out` shares memory with `source`: remember the way from the base, so that a write through one is seen by all.
+    """Record that `out` is a view of `source`: keep the path from the base, so that all of them see a write through one.
 
-    Not where no gradient could go that way, as through bytes that are read as another dtype: what is written there has its own.
+    Not if no gradient could take that path, such as a view as bytes of another dtype: writes to it have their own gradient.
     """
     if not op.ruled:
         return seen_together(out, source)
@@ -104,7 +104,7 @@ def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
         base._views = [ref(out)]
     else:
         n = len(views)
-        if n > 7 and n & (n - 1) == 0:  # at powers of two: forget the dead
+        if n > 7 and n & (n - 1) == 0:  # at powers of two, drop dead references
             views[:] = [v for v in views if v() is not None]
         views.append(ref(out))
 
@@ -124,7 +124,7 @@ FROM_NO_GRAD = (
 
 
 def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
-    """Views that one call made of a tensor that requires grad: PyTorch lets none of them be written while ops are recorded."""
+    """Mark the views that one call made of a tensor that requires grad: as in PyTorch, none may be written while ops are recorded."""
     if source.node is not None and tape.mode.grad:
         for i, view in enumerate(views):
             if view._view is not None:
@@ -133,7 +133,7 @@ def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
 
 
 def seen_together(out: Tensor, source: Tensor) -> None:
-    """`out` shares memory with `source` outside the graph: a write through either updates the views of both."""
+    """Record that `out` shares memory with `source` outside the graph: a write through either updates the views of both."""
     base = source if source._view is None else source._view[0]
     if base._views is None:
         base._views = []
@@ -143,14 +143,14 @@ def seen_together(out: Tensor, source: Tensor) -> None:
 
 
 def forbid_writes(view: Tensor, name: str, reason: str) -> None:
-    """Neither the view nor what it sees may be written if its gradient is to be had."""
+    """Forbid writes to the view and to its base while a gradient is recorded."""
     assert view._view is not None
     base, (before, step, *_) = view._view
     view._view = base, (before, step, (name, reason))
 
 
 def _forbidden(view: Tensor) -> tuple[str, str] | None:
-    """What the view, or one that it is a view of, is called, and why it may not be written."""
+    """The name of the view, or of one that it is a view of, that may not be written, and the reason."""
     link = None if view._view is None else view._view[1]
     while link is not None:
         if len(link) > 2:
@@ -160,7 +160,7 @@ def _forbidden(view: Tensor) -> tuple[str, str] | None:
 
 
 class _Modified:
-    """In place of the op behind a view whose memory was written and whose gradient is not known any more: the backward pass says so."""
+    """Replaces the op of a view whose memory was written and whose gradient is unknown: the backward pass raises an error."""
 
     name, function = "modified_view", None
     picks = variadic = view = multi = False
@@ -176,7 +176,7 @@ class _Modified:
 
 
 class _Nowhere(_Modified):
-    """In place of the op behind a view of what asks for no gradient, which was written: the gradient ends there."""
+    """Replaces the op of a written view of a tensor that does not require grad: the gradient ends there."""
 
     def __init__(self) -> None:
         self.name = "strided_view"
@@ -195,13 +195,13 @@ def _unknown(view: Tensor, name: str, reason: str) -> Any:
 
 
 def refuse_leaf(tensor: Tensor, name: str) -> None:
-    """PyTorch's rules: while ops are being recorded, neither a leaf that requires grad may change nor a view that was not recorded."""
+    """Raise RuntimeError, as PyTorch does, for a write to a leaf that requires grad, or to an unrecorded view, while ops are recorded."""
     if not tape.mode.grad:
         return
     base, node = tensor._base, tensor.node
     for inside in (node, None if base is None else base.node):
         if inside is not None and "outside" in inside.attrs and (outside := inside.attrs["outside"]()) is not None:
-            refuse_leaf(outside, name)  # the samples of a vmap follow the rules of the tensor that they are of
+            refuse_leaf(outside, name)  # the samples of a vmap follow the rules of their tensor
     if node is not None and node.op is None:
         raise RuntimeError(
             f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad()."
@@ -215,7 +215,7 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
         while link is not None:
             link = link[0]
             if node.op is not None and node.op.view:
-                node = node.inputs[0]  # towards what it is a view of, which may be a leaf that is itself a view
+                node = node.inputs[0]  # towards its base, which may be a leaf that is itself a view
     if node is not None and (node.op is None or base.node is None) or base.node is not None and base.node.op is None:
         raise RuntimeError(
             f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
@@ -226,10 +226,10 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
 
 
 def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
-    """Run `op` on `(target, *inputs)` and put the result into `target`'s memory.
+    """Run `op` on `(target, *inputs)` and write the result into `target`'s memory.
 
-    The result must have the target's shape, and its dtype must be one that can be put there. What the op saved of the old target is
-    kept as a copy, so that `x.mul_(y)` has a gradient for `y`, as in PyTorch.
+    The result must have the target's shape, and a dtype that can be cast to the target's. If the op saved the old target, a copy is saved,
+    so that `x.mul_(y)` has a gradient for `y`, as in PyTorch.
     """
     name = f"{op.name}_"
     refuse_leaf(target, name)
@@ -241,17 +241,17 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     except RuntimeError:
         if (
             op.scatters and not op.memory_first and (wrong := op.misplaced((old, *inputs), attrs)) is not None
-        ):  # PyTorch looks at the indices first
+        ):  # PyTorch checks the indices first
             raise op.explain(wrong, (old, *inputs), attrs) from None
         raise
     watcher = observe.current
     if watcher is not None:
         watcher.begins()
-    observe.current = None  # the observer hears of one in-place op, not of its parts
+    observe.current = None  # the observer is notified of one in-place op, not of its parts
     try:
         result = _called(op, old, inputs, attrs)
     except NotImplementedError:
-        if op.casts:  # PyTorch looks at the shapes, and at what the target can hold, before it looks for a kernel
+        if op.casts:  # PyTorch checks shapes and casts before it looks for a kernel
             shapes = [tuple(getattr(x, "shape", ())) for x in (old, *inputs)]
             _refuse_shape(target.array, numpy.broadcast_shapes(*shapes), name)
             refuse_result(target.array, op, (old, *inputs), name)
@@ -280,7 +280,7 @@ def past_hooks(target: Tensor) -> Any:
 def _called(op: Any, old: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     if not op.order:
         return op.call(old, *inputs, **attrs)
-    return op.call(**dict(zip(op.inputs, (old, *inputs), strict=False)), **attrs)  # the caller's order is not the inputs'
+    return op.call(**dict(zip(op.inputs, (old, *inputs), strict=False)), **attrs)  # the caller's order is not that of the inputs
 
 
 def _refuse_shape(array: Any, shape: tuple, name: str) -> None:
@@ -289,9 +289,9 @@ def _refuse_shape(array: Any, shape: tuple, name: str) -> None:
 
 
 def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
-    """An operand of a write into `target`: a copy where it lies in the same memory, so that `x.mul_(x)` reads what was there before.
+    """An operand of a write into `target`: a copy if it is the same memory, so that `x.mul_(x)` reads the old values.
 
-    RuntimeError where it is another view of elements that the write reaches, as in PyTorch, which would read some of them too late.
+    Raises RuntimeError, as PyTorch does, for another view that overlaps the elements to be written.
     """
     a, b = target.array, operand.array
     if versions.storage(a) is not versions.storage(b):
@@ -302,7 +302,7 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
 
 
 def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
-    """RuntimeError where elements that a write into `a` reaches are others of `b`; where it scatters, also where they are the same."""
+    """Raise RuntimeError if a write into `a` changes other elements of `b`; if it scatters, also for the same elements."""
     if versions.storage(a) is not versions.storage(b):
         return
     itself = a is b and scatters
@@ -321,7 +321,7 @@ def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
 
 
 def _dense(array: Any) -> bool:
-    """Whether the elements fill their stretch of memory, each place once, in whatever order of the dimensions."""
+    """Whether the elements fill their range of memory, each place once, in any order of the dimensions."""
     step = array.itemsize
     for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
         if stride != step:
@@ -331,7 +331,7 @@ def _dense(array: Any) -> bool:
 
 
 def refuse_overlap(array: Any, name: str) -> None:
-    """RuntimeError for memory in which a write to one element of the array is a write to others."""
+    """Raise RuntimeError if several elements of the array share a place in memory."""
     if overlaps(array):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -340,12 +340,12 @@ def refuse_overlap(array: Any, name: str) -> None:
 
 
 def refuse_cast(array: Any, value: Any, name: str) -> None:
-    """RuntimeError where numbers of a wider kind, as real ones are for integers, would go into the array."""
+    """Raise RuntimeError if values of a wider kind, such as floats for an integer array, would be written into the array."""
     _refuse_kind(array, FROM_NUMPY[value.dtype], name)
 
 
 def refuse_result(array: Any, op: Any, inputs: tuple, name: str) -> None:
-    """RuntimeError where an elementwise op's result, which has not been computed, could not go into the array."""
+    """Raise RuntimeError if the result of an elementwise op, not computed yet, could not be written into the array."""
     if op.types in ("promote", "float"):
         kind = dtypes.result(tuple([getattr(x, "array", x) for x in inputs]))
         _refuse_kind(array, dtypes.default if op.types == "float" and kind.rank < FLOAT else kind, name)
@@ -371,34 +371,34 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
     if 0 in (memory := versions.whole(array)).strides:
         refuse_overlap(memory, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
-    note_write_to(target, name, tape.mode.grad)  # first: an interrupt must not leave a write that nobody knows of
+    note_write_to(target, name, tape.mode.grad)  # first, so that an interrupt cannot leave an untracked write
     if once is None:
         array[...] = value
     else:
         array[once] = value[once]
     if node is not None and node.op is not None:
-        node.time = tape.tick()  # after the write: what it saved of the result is what the memory now holds
-        node.dtype = array.dtype  # and so that of its gradient
+        node.time = tape.tick()  # after the write: a saved result is what the memory now holds
+        node.dtype = array.dtype  # and so the dtype of its gradient
         if "out" in node.op.slots and isinstance(node.saved, tuple) and node.saved:
             i = node.op.slots.index("out")
             if i < len(node.saved) and node.saved[i] is value:
                 node.saved = (*node.saved[:i], array, *node.saved[i + 1 :])
-    if tape.mode.grad:  # without it only the numbers change; the target keeps its place in the graph
+    if tape.mode.grad:  # else only the values change, and the target keeps its node
         if node is None and target.node is not None:
             node = _constant(target)
         rebase(target, node, once)
 
 
 def _narrowed(node: Any, array: Any) -> Any:
-    """The node of a result that is written into an array of another dtype: the gradient has the array's."""
+    """The node of a result that is written into an array of another dtype: its gradient has the array's dtype."""
     return node and tape.Node(registry["to_dtype"], (node,), {"dtype": FROM_NUMPY[array.dtype]}, (), array.shape, array.dtype)
 
 
 def _once(array: Any, value: Any) -> tuple | None:
-    """The index of one element for each place in memory, where elements of `array` share places as those of overlapping windows do.
+    """The index of one element for each place in memory, if elements of `array` share places, as in overlapping windows.
 
-    Of those that share a place it is the last that `value` changes: what an op left alone must not write the old number back. None
-    where no two elements share a place, and for arrays without memory and a vmap's, all of whose elements are written.
+    Of elements that share a place it is the last one that `value` changes: an unchanged element must not write back the old value. None if
+    no two elements share a place, and for meta and vmap arrays, where all elements are written.
     """
     span = array.itemsize
     for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
@@ -420,22 +420,22 @@ def _once(array: Any, value: Any) -> tuple | None:
 
 
 def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
-    """`target` was written: give it its new node, and re-derive the nodes of its base and of the base's other views.
+    """`target` was written: set its new node, and derive the nodes of its base and of the base's other views again.
 
-    `once` is the index of the elements that were written, where others of the target share their places.
+    `once` is the index of the written elements, if elements of the target share places.
     """
     base = target._base
-    unrecorded = (target if base is None else base).node is not None  # what does not require grad now was made in no_grad mode
+    unrecorded = (target if base is None else base).node is not None  # what does not require grad now was made under no_grad
     if base is None:
         _becomes(target, node)
         base = target
     elif node is not None or base.node is not None:
         _becomes(base, _written(base, target, node, once))
-    for view in live(base._views):  # what was written too: its gradient goes through the base, whose own it is a part of
+    for view in live(base._views):  # overlapping views are written too: their gradient goes through the base
         if view._base is not base:
             _derive(view)
             continue
-        if view.node is not None and view.node.op is None:  # a leaf stays one
+        if view.node is not None and view.node.op is None:  # a leaf stays a leaf
             continue
         forbidden = _forbidden(view)
         if forbidden is None and unrecorded and view.node is None and FROM_NUMPY[view.array.dtype].rank >= FLOAT:
@@ -456,26 +456,26 @@ def _derive(view: Tensor) -> None:
 
 
 def _becomes(tensor: Tensor, node: Any) -> None:
-    """The tensor's new node, with its wish to keep its gradient; hooks stay with what the tensor was."""
+    """Set the tensor's new node, and move `retain_grad` to it; hooks stay with the old node."""
     old, tensor.node = tensor.node, node
     if node is not None and old is not None and old.hooks is not None and old.hooks.retain is not None:
         tape.hooks_of(node).retain, old.hooks.retain = old.hooks.retain, None
 
 
 def _constant(target: Tensor) -> Any:
-    """The node of a tensor that holds what depends on nothing, as after `x.eq_(y)`: it still requires grad, and passes zeros on."""
+    """The node of a tensor whose values depend on no input, as after `x.eq_(y)`: it still requires grad, and passes zeros back."""
     return tape.Node(registry["fill"], (target.node, None), {}, (), target.array.shape, target.array.dtype)
 
 
 def _written(base: Tensor, view: Tensor, node: Any, once: tuple | None) -> Any:
-    """The base after one of its views was written: two inputs, the old base and what was written."""
+    """The node of the base after a view of it was written, with two inputs: the old base and the written value."""
     if once is not None:
         return _written_at(base, view, node, once)
     return tape.Node(registry["write_view"], (base.node, node), {"path": _way(base, view)}, (), base.array.shape, base.array.dtype)
 
 
 def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
-    """The base after the elements at the index `once` of one of its views were written."""
+    """The node of the base after the elements at index `once` of a view of it were written."""
     array, path = base.array, _way(base, view)
     library = module_of(array)
     places = devices.namespace(array).read_through(library.arange(array.size).reshape(array.shape), path)[once]
@@ -486,7 +486,7 @@ def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
 
 
 def _way(base: Tensor, view: Tensor) -> tuple:
-    """The views between a base and a view of it, from the last one by strides on: it shows the storage, whatever was seen before."""
+    """The views between a base and a view, from the last strided one on: that one refers to the storage, whatever came before."""
     path = view._path
     for i, (op, attrs) in reversed([*enumerate(path)]):
         if op.name == "strided_view":
@@ -496,7 +496,7 @@ def _way(base: Tensor, view: Tensor) -> tuple:
 
 
 def _seen_through(base: Tensor, view: Tensor) -> Any:
-    """The node of a view, derived anew from its base; as in PyTorch it leads nowhere where the base itself asks for no gradient."""
+    """The node of a view, derived from its base; as in PyTorch it leads nowhere if the base does not require grad."""
     node = base.node
     if node is None:
         return None if view.node is None else tape.Node(_nowhere, (), {}, (), view.array.shape, view.array.dtype)

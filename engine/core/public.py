@@ -1,8 +1,9 @@
-"""The functions that programs call: one object for each public name, the same from the first import to the end.
+"""The public functions: one object for each public name, the same throughout the program.
 
-An op's own function serves the engine. A program gets a copy of it by each of its names, with the same code and so at the same cost:
-`engine.exp` and `Tensor.exp` are two, as in PyTorch. Where something is to hear of calls (see `engine.core.subclasses`), a copy's code is
-exchanged, in place, for code that asks first. So what a program has imported by name, keeps, or compares asks too, and is the same still.
+The engine calls an op's own function. Programs get a copy under each name, with the same code and so at the same cost: `engine.exp` and
+`Tensor.exp` are two objects, as in PyTorch. While calls must be intercepted (see `engine.core.subclasses`), the code of the copies is
+exchanged, in place, for code that dispatches. References that a program has imported or stored then dispatch too, and are still the same
+objects.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from . import create, from_data, ranges
 from .registry import functions
 
 makers: dict[str, Any] = {name: vars(module)[name] for module in (create, from_data, ranges) for name in module.__all__}
-_UNHEARD = (  # by nobody
+_UNHEARD = (  # intercepted by nobody
     "get_default_dtype",
     "set_default_dtype",
     "is_tensor",
@@ -30,7 +31,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Public:
-    """A function that programs call, and the plain one that does its work; `told` is what is heard of."""
+    """A public function, and the plain function that does its work; `told` is what `__torch_function__` receives."""
 
     __slots__ = ("_asking", "_plain_code", "function", "plain", "told")
 
@@ -40,7 +41,7 @@ class Public:
         function.__wrapped__ = plain  # type: ignore[attr-defined]  for the signature, and the source
 
     def asks(self, ask: Callable | None) -> None:
-        """From now on a call is `ask(self, args, kwargs)`. None: it is the plain function's again."""
+        """Make calls run `ask(self, args, kwargs)`; None restores the plain function."""
         if ask is None:
             self.function.__code__ = self._plain_code
             return
@@ -61,8 +62,8 @@ def around({names}):
 
 @functools.cache
 def _form(names: tuple[str, ...]) -> CodeType:
-    """The code of a function that asks, with these variables from around it: a code takes another's place where they are as many."""
-    text = "\n" * _LINE + _TEXT.format(names=", ".join(names))  # where tracebacks find it
+    """The code of a dispatching function with these free variables: code can only replace code with as many of them."""
+    text = "\n" * _LINE + _TEXT.format(names=", ".join(names))  # so that tracebacks find it
     code = compile(text, __file__, "exec")
     for _ in range(2):
         code = next(x for x in code.co_consts if isinstance(x, CodeType))
@@ -91,11 +92,11 @@ def _named_copy(plain: FunctionType, name: str, qualname: str, home: str = "") -
     return Public(out, plain)
 
 
-named: dict[str, Public] = {}  # "linalg.inv" -> the function that programs have by this name
+named: dict[str, Public] = {}  # "linalg.inv" -> the public function of that name
 
 
 def publish(found: dict[str, Any], home: str = "") -> dict[str, Any]:
-    """What programs get by the names of a namespace: of functions the public ones, all else as it is."""
+    """The public contents of a namespace: public functions for functions, everything else unchanged."""
     full = f"{home}.{{}}" if home else "{}"
     return {n: _published(full.format(n), f) if isinstance(f, FunctionType) and n not in _UNHEARD else f for n, f in found.items()}
 
@@ -110,13 +111,13 @@ def _published(full: str, plain: FunctionType) -> FunctionType:
 
 
 def of_home(home: str) -> dict[str, Any]:
-    """The functions of one of PyTorch's namespaces, such as "linalg", by name; of the package itself, "", the factories too."""
+    """The functions of a PyTorch namespace such as "linalg", by name; for the package itself, "", factories too."""
     found = {full.rpartition(".")[2]: f for full, f in functions.items() if full.rpartition(".")[0] == home}
     return publish(found if home else found | makers, home)
 
 
 def function_of(full: str) -> Any:
-    """What programs have by a full name, such as "linalg.inv"; None where that is no function."""
+    """The public function with a full name such as "linalg.inv"; None if there is none."""
     known = named.get(full)
     return known.function if known is not None else functions.get(full)
 
@@ -127,14 +128,14 @@ def name_of(function: Any) -> str | None:
 
 
 def method_of(cls: type, name: str) -> Public:
-    """A method, from now on as a function of its own: `Tensor.absolute` is not `Tensor.abs`, nor the op's function."""
+    """A method as a function of its own: `Tensor.absolute` is neither `Tensor.abs` nor the op's function."""
     method = _own(vars(cls)[name], cls, name)
     setattr(cls, name, method.function)
     return method
 
 
 def property_of(cls: type, name: str) -> tuple[Public, ...]:
-    """The functions of a property, as those of a method; what is heard of is its `__get__`, or its `__set__`."""
+    """The functions of a property, like those of a method; its `__get__` or `__set__` is what `__torch_function__` receives."""
     there = vars(cls)[name]
     own = [_own(f, cls, name) for f in (there.fget, there.fset) if f is not None]
     seen = property(*[public.function for public in own], doc=there.__doc__)

@@ -1,7 +1,7 @@
-"""Subclasses of Tensor that a program defines: what ops give them, and `__torch_function__`, PyTorch's way to hear of every call.
+"""User-defined subclasses of Tensor: the type of op results, and `__torch_function__`, PyTorch's protocol to intercept calls.
 
-Plain tensors pay nothing for it: a subclass gets methods of its own when it is defined, and the public functions look for such tensors
-among their arguments from the first such definition on. Inside `Tensor.__torch_function__` calls are plain again.
+Plain tensors pay nothing: a subclass gets its own methods when it is defined, and from the first such definition on public functions look
+for such tensors among their arguments. Inside `Tensor.__torch_function__` calls are plain again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OPERATORS = frozenset(
     "__getitem__",
     "__setitem__",
 }
-# Of these operators one hears as of methods; of the others under their own names.
+# These operators are reported as methods; the others under their own names.
 STANDS_FOR = {f"__i{n}__": f"{n}_" for n in ("add", "sub", "mul", "pow")}
 STANDS_FOR |= {f"__{n}__": n for n in ("ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "pow", "matmul", "neg", "abs")} | {
     "__radd__": "add",
@@ -53,7 +53,7 @@ PROPERTIES = ("T", "mT", "H", "mH", "real", "imag", "data", "grad", "grad_fn", "
 PROPERTIES += ("itemsize", "requires_grad", "retains_grad", "is_leaf", "is_cpu", "is_cuda", "is_sparse", "is_meta", "is_quantized")
 PROPERTIES += ("_base", "_version", "output_nr")
 _SEEN = ("T", "mT", "H", "mH", "real", "imag", "data")  # properties that are tensors
-_BUILTIN = frozenset({int, float, bool, str, complex, slice, type(None), type(...)})  # what most arguments beside tensors are
+_BUILTIN = frozenset({int, float, bool, str, complex, slice, type(None), type(...)})  # the types of most arguments besides tensors
 _PLAIN = frozenset({"as_subclass", "register_hook", "register_post_accumulate_grad_hook"})
 
 
@@ -62,7 +62,7 @@ class _Disabled(threading.local):
 
 
 class _Modes(threading.local):
-    """The modes that are entered in this thread, the innermost last: see `engine.overrides`."""
+    """The modes entered in this thread, the innermost last: see `engine.overrides`."""
 
     def __init__(self) -> None:
         self.stack: list = []
@@ -73,7 +73,7 @@ modes = _Modes()
 
 
 def _overloaded(values: Any, found: dict) -> dict:
-    """The types among arguments that the program has defined, subclasses before their parents."""
+    """The user-defined types among arguments, subclasses before their parents."""
     for x in values:
         if isinstance(x, (list, tuple)):
             _overloaded(x, found)
@@ -81,12 +81,12 @@ def _overloaded(values: Any, found: dict) -> dict:
             if type(x)._defined_by_a_program:
                 found[type(x)] = None
         elif type(x) not in _BUILTIN and not isinstance(x, type) and hasattr(type(x), "__torch_function__"):
-            found[type(x)] = None  # like a tensor, without being one
+            found[type(x)] = None  # tensor-like, but not a tensor
     return found
 
 
 def _dispatched(func: Callable, args: tuple, kwargs: dict, types: dict) -> Any:
-    """What the innermost mode says to a call, else what the types say in turn. Inside a mode's answer the mode itself is not entered."""
+    """Dispatch a call to the innermost mode, else to the types in turn. While a mode handles a call, that mode is not active."""
     if modes.stack:
         mode = modes.stack.pop()
         try:
@@ -106,14 +106,14 @@ def _dispatched(func: Callable, args: tuple, kwargs: dict, types: dict) -> Any:
 
 
 def _method(name: str) -> Callable:
-    """A method of a subclass: it tells of the plain method, an operator of the method that it stands for."""
+    """A method of a subclass, which dispatches with the plain method, or for an operator with the method that it stands for."""
     raw = getattr(Tensor, name)
     told = getattr(Tensor, STANDS_FOR.get(name, name))
 
     @functools.wraps(raw)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if modes.stack:
-            return getattr(Tensor, name)(self, *args, **kwargs)  # while a mode is entered, Tensor's own methods ask
+            return getattr(Tensor, name)(self, *args, **kwargs)  # while a mode is entered, Tensor's own methods dispatch
         if _disabled.on:
             return raw(self, *args, **kwargs)
         return _dispatched(told, (self, *args), kwargs, _overloaded((self, *args, *kwargs.values()), {}))
@@ -122,7 +122,7 @@ def _method(name: str) -> Callable:
 
 
 def _ask(function: Public, args: tuple, kwargs: dict) -> Any:
-    """A call of a public function, or of a method while a mode is entered: the modes and the arguments are asked first."""
+    """Dispatch a call of a public function, or of a method while a mode is entered: to the modes, then to the arguments' types."""
     if modes.stack or not _disabled.on:
         types = {} if _disabled.on else _overloaded((*args, *kwargs.values()), {})
         if types or modes.stack:
@@ -131,19 +131,19 @@ def _ask(function: Public, args: tuple, kwargs: dict) -> Any:
 
 
 def _ask_modes(function: Public, args: tuple, kwargs: dict) -> Any:
-    """The same of a property, of which subclasses do not hear."""
+    """The same for a property, which does not dispatch to subclasses."""
     return _ask(function, args, kwargs) if modes.stack else function.plain(*args)
 
 
 @functools.cache
 def functions_ask() -> None:
-    """From now on the public functions look for tensors of a program's own types, and for modes; the factories too."""
+    """From now on, public functions and factories dispatch to user-defined types and to modes."""
     for function in public.named.values():
         function.asks(_ask)
 
 
 class _Listening:
-    """How many modes are entered, over all threads. While one is, Tensor's methods and properties ask too."""
+    """The number of modes entered, over all threads. While there is one, Tensor's methods and properties dispatch too."""
 
     def __init__(self) -> None:
         self.lock, self.count = threading.Lock(), 0
@@ -172,7 +172,7 @@ listening = _Listening()
 
 
 def _converted(result: Any, cls: type) -> Any:
-    """The result with its tensors as instances of the subclass."""
+    """The result, with its tensors as instances of the subclass."""
     if isinstance(result, Tensor):
         return result if isinstance(result, cls) else result.as_subclass(cls)
     if isinstance(result, (tuple, list)):
@@ -182,7 +182,7 @@ def _converted(result: Any, cls: type) -> Any:
 
 
 def _torch_function(cls: type, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-    """What a call on a subclass does unless it says otherwise: the plain function, with results of the subclass."""
+    """The default handling of a call on a subclass: the plain function, with results of the subclass."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
     before, _disabled.on = _disabled.on, True
@@ -193,7 +193,7 @@ def _torch_function(cls: type, func: Callable, types: Any, args: tuple = (), kwa
 
 
 class DisableTorchFunctionSubclass:
-    """A block in which calls on subclasses go straight to the engine: no `__torch_function__` hears of them."""
+    """A block in which calls on subclasses do not dispatch to `__torch_function__`."""
 
     def __enter__(self) -> None:
         self._before, _disabled.on = _disabled.on, True
@@ -203,24 +203,24 @@ class DisableTorchFunctionSubclass:
 
 
 def disabled_torch_function(func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-    """A `__torch_function__` for subclasses that want none: the call runs, and its results stay ordinary tensors."""
+    """A `__torch_function__` for subclasses that opt out: the call runs, and its results are plain tensors."""
     with DisableTorchFunctionSubclass():
         return func(*args, **kwargs or {})
 
 
 def _defined(cls: type, **kwargs: Any) -> None:
-    """A subclass of Tensor is defined: one outside the engine hears of calls from now on."""
+    """A subclass of Tensor has been defined: if it is outside the engine, it dispatches from now on."""
     super(Tensor, cls).__init_subclass__(**kwargs)
     engines = (__name__.partition(".")[0], "torch")
     if any(base not in (Tensor, object) and base.__module__.partition(".")[0] in engines for base in cls.__mro__):
-        return  # the engine's own, and what is made of them: to be a Parameter is no way to hear of calls
+        return  # the engine's own, and its subclasses: deriving from Parameter alone does not make a class dispatch
     cls._defined_by_a_program = True  # type: ignore[attr-defined]
     functions_ask()
     for base in cls.__mro__[1:]:
         if base is not Tensor and getattr(base, "_defined_by_a_program", False):
             return  # its methods are inherited
     for name in dir(Tensor):
-        raw = getattr(Tensor, name, None)  # a name of PyTorch's that is missing here says so when it is asked
+        raw = getattr(Tensor, name, None)  # a PyTorch name that is missing here raises its error on access
         if name not in cls.__dict__ and callable(raw) and name not in _PLAIN and (not name.startswith("_") or name in _OPERATORS):
             setattr(cls, name, _method(name))
     for name in _SEEN:
@@ -230,7 +230,7 @@ def _defined(cls: type, **kwargs: Any) -> None:
 
 
 def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
-    """The memory of a tensor, cut from its graph, as an instance of a subclass."""
+    """The memory of a tensor, detached from its graph, as an instance of a subclass."""
     out = Tensor.detach(data).as_subclass(cls)
     return Tensor.requires_grad_(out) if require_grad else out
 
@@ -243,7 +243,7 @@ _told = _OPERATORS | {
     f"__{n}__" for n in ("array", "bool", "complex", "contains", "deepcopy", "float", "format", "index", "int", "len", "repr")
 }
 _silent = _PLAIN | {"is_shared", "share_memory_"}
-# Of which modes hear: methods first, then operators, which tell of methods.
+# What modes receive: methods first, then operators, which are reported as methods.
 methods = {
     n: public.method_of(Tensor, n)
     for n, f in list(vars(Tensor).items())

@@ -1,4 +1,4 @@
-"""Tensor: an array, the node that made it, and the gradient that came back."""
+"""The tensor: an array, its node in the graph, and its gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import devices, hooks, inplace, tape, versions
 
 
 class Size(tuple):
-    """A tensor's shape. It is a tuple that can count its elements."""
+    """A tensor's shape: a tuple of ints with `numel()`."""
 
     __slots__ = ()
     __module__ = "torch"  # as it prints
@@ -55,7 +55,7 @@ class Size(tuple):
         return _size, (tuple(self),)
 
 
-_tuple = tuple.__new__  # `Size` of what is known to hold integers
+_tuple = tuple.__new__  # a `Size` from values that are known to be ints
 
 
 def _size(sizes: tuple) -> Size:
@@ -63,26 +63,26 @@ def _size(sizes: tuple) -> Size:
 
 
 class Tensor:
-    """An n-dimensional array that remembers how it was made, so that gradients can flow back through it.
+    """An n-dimensional array that records how it was computed, so that gradients can flow back through it.
 
-    `array` is the NumPy or CuPy array, `node` its place on the tape: None when it does not require grad, a `Leaf` when the user asked
-    for its gradient, else the op that made it. Most methods are ops: see `engine.ops`.
+    `array` is the NumPy or CuPy array. `node` is its node on the tape: None if it does not require grad, a `Leaf` if the user set
+    `requires_grad`, else the node of the op that made it. Most methods are ops: see `engine.ops`.
     """
 
     __slots__ = ("array", "node", "__dict__", "__weakref__")
     __module__ = "torch"  # as it prints
     array: Any
     node: Any
-    # rare things live in __dict__ and cost nothing until they exist
-    # (base, link), set on views only: whose memory, and (the link before, (op, attrs)), with the maker of one view among several behind
+    # rare attributes are in __dict__ and cost nothing until they are set
+    # (base, link), on views only: the base, and (the previous link, (op, attrs)), followed by the maker if it made several views
     _view: tuple | None = None
     _grad: Tensor | None = None
     _resting: Any = None  # the node of a leaf while `requires_grad` is False
-    _apart: bool = False  # made by `.data`: what is written through it counts for no version
+    _apart: bool = False  # made by `.data`: writes through it do not change the version
     _views: list | None = None  # weak references to the views of this tensor; shared with detached tensors of the same memory
     __array_priority__ = 1000
 
-    if TYPE_CHECKING:  # the ops install these, and every other method
+    if TYPE_CHECKING:  # the ops define these, and every other method
 
         def __getattr__(self, name: str) -> Any: ...
         def __getitem__(self, index: Any) -> Tensor: ...
@@ -127,7 +127,7 @@ class Tensor:
         def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
         def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
 
-    _defined_by_a_program = False  # whether the class is a subclass from outside of the engine: see `engine.core.subclasses`
+    _defined_by_a_program = False  # whether the class is a user-defined subclass: see `engine.core.subclasses`
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         out = object.__new__(cls)
@@ -154,7 +154,7 @@ class Tensor:
         return _tuple(Size, self.array.shape)
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the length along one dimension."""
+        """Return the shape, or the length of dimension `dim`."""
         return self.shape if dim is None else self.array.shape[self._axis(dim)]
 
     def _axis(self, dim: int) -> int:
@@ -189,7 +189,7 @@ class Tensor:
 
     @property
     def is_meta(self) -> bool:
-        """Whether the tensor is on the device "meta", where tensors have no memory."""
+        """Whether the tensor is on the device "meta", where tensors have no data."""
         return self.array.__class__ is Meta
 
     @property
@@ -204,22 +204,22 @@ class Tensor:
         return self.array.size * self.array.dtype.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
-        """How many elements lie between neighbours along each dimension."""
+        """Return the strides in elements, or the stride of dimension `dim`."""
         strides = told_strides(self.array)
         return strides if dim is None else strides[self._axis(dim)]
 
     def is_contiguous(self, *, memory_format: memory_format = contiguous_format) -> bool:
-        """Whether the elements lie in memory in the order of the dimensions, or in that of another format."""
+        """Whether the elements are contiguous in memory in the order of the dimensions, or in that of `memory_format`."""
         if memory_format is contiguous_format:
             return bool(self.array.flags.c_contiguous)
         return memory_format is not preserve_format and lies_in(self.array, memory_format)
 
     def storage_offset(self) -> int:
-        """How many elements into its storage the tensor starts."""
+        """Return the offset of the first element in the storage, in elements."""
         return (devices.address(self.array) - devices.address(versions.storage(self.array))) // self.array.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the first element; where there is no memory, as if that began at 0."""
+        """Return the address of the first element; on the device "meta", its byte offset."""
         return devices.address(self.array) - (devices.address(versions.storage(self.array)) if self.is_meta else 0)
 
     def is_floating_point(self) -> bool:
@@ -241,7 +241,7 @@ class Tensor:
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Ask for (or stop asking for) the gradient of this tensor, in place. Only floating-point and complex leaves can have one."""
+        """Set `requires_grad` in place. Raises RuntimeError for integers and booleans, and when turning it off for a non-leaf."""
         if requires_grad:
             if self.node is None:
                 if self.dtype.rank < dtypes.FLOAT:
@@ -252,7 +252,7 @@ class Tensor:
                 if before is not None:
                     self.node.hooks, self._resting = before.hooks, None
                     if (before.shape, before.dtype) == (self.node.shape, self.node.dtype):
-                        self.node = before  # results computed before still lead to this leaf
+                        self.node = before  # earlier results still lead to this leaf
         elif self.node is not None:
             if self.node.op is not None:
                 raise RuntimeError(
@@ -268,12 +268,12 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
-        """The node of the op that made it; None for a leaf."""
+        """The node of the op that made the tensor; None for a leaf."""
         return None if self.node is None or self.node.op is None else tape.typed(self.node)
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient that `backward()` has summed here: a tensor of the same shape, or None."""
+        """The gradient accumulated by `backward()`: a tensor of the same shape, or None."""
         if self._grad is None and not self.is_leaf and not self.retains_grad:
             hooks.tell_of_no_leaf()
         return self._grad
@@ -294,14 +294,14 @@ class Tensor:
         self._grad = None
 
     def detach(self) -> Tensor:
-        """The same memory, cut from the graph: writes to either are seen by both, gradients do not pass."""
+        """Return a tensor on the same memory, detached from the graph: both see in-place writes, gradients do not pass."""
         out = self._like(self.array)
         if self.node is not None or self._view is not None or self._views is not None or self._apart:
             inplace.seen_together(out, self)
         return out
 
     def detach_(self) -> Tensor:
-        """Cut this very tensor from the graph."""
+        """Detach this tensor from the graph, in place."""
         if tape.mode.inference:  # a no-op in inference mode, as in PyTorch
             return self
         if self._base is not None:
@@ -310,14 +310,14 @@ class Tensor:
         return self
 
     def _end_as_leaf(self) -> None:
-        """Drop the node. A leaf's node, with its hooks, is kept until the leaf requires a gradient again."""
+        """Drop the node. A leaf's node, with its hooks, is kept in case the leaf requires a gradient again."""
         if self.node is not None and self.node.op is None:
             self._resting = self.node
         self.node = None
 
     @property
     def data(self) -> Tensor:
-        """The same memory, apart from the graph: writes through it are not noticed, and a gradient that needs the old values is wrong."""
+        """The same memory outside the graph. Writes through it are not tracked: a gradient that needs the old values is then wrong."""
         out = self._like(self.array)
         out._apart = True
         return out
@@ -335,19 +335,19 @@ class Tensor:
             self.node.shape, self.node.dtype = value.array.shape, value.array.dtype
 
     def register_hook(self, hook: Callable) -> tape.Handle:
-        """Call `hook(grad)` whenever this tensor's gradient is computed; what it returns, unless None, replaces the gradient."""
+        """Call `hook(grad)` whenever this tensor's gradient is computed; a return value other than None replaces the gradient."""
         if self.node is None:
             raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
         return tape.hooks_of(self.node).add("before", hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable) -> tape.Handle:
-        """Call `hook(tensor)` after a backward pass has put this leaf's gradient into `.grad`."""
+        """Call `hook(tensor)` after a backward pass has accumulated this leaf's gradient into `.grad`."""
         if not isinstance(self.node, tape.Leaf):
             raise RuntimeError("post accumulate grad hooks cannot be registered on non-leaf tensors")
         return tape.hooks_of(self.node).add("accumulated", hook)
 
     def retain_grad(self) -> None:
-        """Keep this non-leaf's gradient in `.grad` too."""
+        """Make `backward()` store the gradient of this non-leaf in `.grad` too."""
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if self.node.op is not None:
@@ -377,14 +377,14 @@ class Tensor:
         return self._base is not None
 
     def item(self) -> Any:
-        """The value of a one-element tensor as a Python number."""
+        """Return the value of a one-element tensor as a Python number."""
         if self.array.size != 1:
             raise RuntimeError(f"a Tensor with {self.array.size} elements cannot be converted to Scalar")
         value = self.array.reshape(()).item()
         return float(value) if self.dtype is dtypes.bfloat16 else value
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
+        """Return the elements as nested lists of Python numbers."""
         host = self._host()
         return (host.astype(numpy.float32) if self.dtype is dtypes.bfloat16 else host).tolist()
 
@@ -392,11 +392,11 @@ class Tensor:
         return self.array if self.array.__class__ is numpy.ndarray else devices.move(self.array, devices.CPU)
 
     def _steering(self) -> numpy.ndarray:
-        """The values where they only steer what is computed: those on the host, or zeros where there are none."""
+        """The values as an array on the host, for values that control a computation; zeros on the device "meta"."""
         return self.array.view(numpy.ndarray) if self.is_meta else self._host()
 
     def numpy(self, *, force: bool = False) -> numpy.ndarray:
-        """The NumPy array that shares this tensor's memory. TypeError for a GPU tensor, RuntimeError when it requires grad."""
+        """Return the NumPy array that shares this tensor's memory. Raises TypeError for a GPU tensor, RuntimeError if it requires grad."""
         if self.node is not None and not force and tape.mode.grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self.device.type != "cpu" and not force:
@@ -408,7 +408,7 @@ class Tensor:
         return self._host().view()
 
     def __array_wrap__(self, array: numpy.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
-        """What a NumPy function of tensors gives back: a tensor. Bools come as uint8, as PyTorch does it."""
+        """The result of a NumPy function on tensors: a tensor. Booleans become uint8, as in PyTorch."""
         return Tensor._wrap(array.astype(numpy.uint8) if array.dtype == numpy.bool_ else array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
@@ -427,7 +427,7 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The memory as a capsule for another library; `stream` -1 waits for no other stream, which on the CPU is all there is."""
+        """The memory as a DLPack capsule; `stream=-1` means no synchronization, the only choice on the CPU."""
         if self.node is not None:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self.is_meta:
@@ -440,7 +440,7 @@ class Tensor:
             stream = None
         array = self.array
         if any(s < 0 for s in array.strides):
-            array = array.copy()  # negative strides abort the whole process in some consumers
+            array = array.copy()  # negative strides crash some consumers
         return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[devices.DLDeviceType, int]:
@@ -448,7 +448,7 @@ class Tensor:
         return devices.DLDeviceType(kind), number
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """The tensor on another device, as the array API standard spells `to`; there is one stream, so none can be chosen."""
+        """The tensor on another device, under the array API's name for `to`. Raises ValueError for a stream, since there is only one."""
         if stream is not None:
             raise ValueError(f"to_device: no stream can be chosen, got {stream!r}")
         return self.to(device)
@@ -531,7 +531,7 @@ class Tensor:
         if self.node is not None:
             out.requires_grad_()
         for name, value in self.__dict__.items():
-            if name not in ("_view", "_views", "_apart", "_resting"):  # the copy has memory of its own
+            if name not in ("_view", "_views", "_apart", "_resting"):  # the copy has its own memory
                 setattr(out, name, deepcopy(value, memo))
         return out
 
@@ -551,17 +551,17 @@ class Tensor:
 
 
 def define(name: str, method: Any) -> None:
-    """Give Tensor a method, operator or property. Whatever its class body does not hold comes through here."""
+    """Define a method, operator or property of Tensor. Everything that is not in its class body is defined here."""
     setattr(Tensor, name, method)
 
 
 hooks.wrap = Tensor._wrap
-NOT_KEPT = ("_view", "_views", "_apart", "_grad", "_resting")  # what a tensor that is written to a file, or copied, leaves behind
+NOT_KEPT = ("_view", "_views", "_apart", "_grad", "_resting")  # attributes that are not saved or copied with a tensor
 
 
 def _rebuild(cls: type | None, array: numpy.ndarray, requires_grad: bool, place: devices.device = devices.CPU) -> Tensor:
     out = object.__new__(cls or Tensor)
     own = FROM_NUMPY[array.dtype].numpy
-    array = array if array.dtype is own else array.view(own)  # a pickled dtype comes back as another object
+    array = array if array.dtype is own else array.view(own)  # an unpickled dtype is another object
     out.array, out.node = devices.move(array, place), None
     return out.requires_grad_(requires_grad)

@@ -1,4 +1,4 @@
-"""Versions: how often a storage was written in place, by what and when. Backward refuses what was overwritten since it was saved."""
+"""Versions: how often, when and by which op each storage was written in place. Backward checks them against the saved tensors."""
 
 from __future__ import annotations
 
@@ -9,58 +9,58 @@ from weakref import ref
 from ..backends.batch import Batched
 from ..base import errors
 
-tick = count(1).__next__  # a node's place in time; inputs always have a smaller one than outputs
-last_write = 0  # when anything was last written in place, in the tape's time; backward looks closer only at nodes older than this
+tick = count(1).__next__  # a node's time; inputs have a smaller one than outputs
+last_write = 0  # the tape's time of the last in-place write; backward checks only nodes older than this
 
 
 class Write:
-    """How often a storage was written in place, and by what the last time."""
+    """The number of in-place writes to a storage, and the last one."""
 
     __slots__ = ("storage", "version", "time", "op", "line")
 
-    def __init__(self, owner: Any) -> None:  # whole at once: an interrupt finds none or all of it
+    def __init__(self, owner: Any) -> None:  # complete at once: an interrupt finds none or all of it
         key = id(owner)
         self.storage = ref(owner, lambda _: _writes.pop(key, None))
         self.version, self.time, self.op = 0, 0, ""
         self.line: tuple[Any, int] | None = None
 
 
-_writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written are in it
-written = _writes.get  # the last write to the storage of that identity; None when it was never written in place
+_writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written
+written = _writes.get  # the last write to the storage with that id; None if it was never written
 
 
 def storage(array: Any) -> Any:
-    """The array that owns the memory: views of one tensor have the same, and so have the samples that a vmap makes of it."""
+    """The array that owns the memory: the same for all views of a tensor, and for the samples that vmap makes of it."""
     array = whole(array)
     base = array.base
     return base if isinstance(base, array.__class__) else array
 
 
 def whole(array: Any) -> Any:
-    """The array itself; of the samples of a vmap, nested ones too, the array with the whole batch."""
+    """The array itself; for the samples of a vmap (nested ones too), the array of the whole batch."""
     while array.__class__ is Batched:
         array = array.inner
     return array
 
 
 def last_write_of(array: Any) -> Write | None:
-    """The last write to the storage of `array`; None when it was never written in place."""
+    """The last write to the storage of `array`; None if it was never written in place."""
     return _writes.get(id(storage(array)))
 
 
 def version(array: Any) -> int:
-    """How often the storage of `array` was written in place."""
+    """The number of in-place writes to the storage of `array`."""
     return version_at(id(storage(array)))
 
 
 def version_at(identity: int) -> int:
-    """The same for the identity of a storage, for who knows it already."""
+    """The same, by the id of the storage."""
     write = _writes.get(identity)
     return 0 if write is None else write.version
 
 
 def note_write(array: Any, op_name: str, at: int | None = None) -> None:
-    """The storage of `array` has just changed; who saved it before can no longer use it. Its version is one more, or `at`."""
+    """Note that the storage of `array` has changed: tensors saved before are invalid. The version increases by one, or becomes `at`."""
     global last_write
     owner = storage(array)
     key = id(owner)
@@ -74,10 +74,10 @@ def note_write(array: Any, op_name: str, at: int | None = None) -> None:
 
 
 def check(node: Any) -> None:
-    """Refuse to differentiate with an array that was overwritten after `node`, which saved something, saved it."""
+    """Raise SpoiledError if an array that `node` saved was overwritten since."""
     saved = node.saved
     if saved[0].__class__ is tuple:
-        saved = (*saved[0], *saved[1:])  # a sequence of tensors is kept as one
+        saved = (*saved[0], *saved[1:])  # a sequence of tensors is saved as one
     for i, array in enumerate(saved):
         if array is None or not hasattr(array, "base"):
             continue
@@ -88,7 +88,7 @@ def check(node: Any) -> None:
 
 
 def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.SpoiledError:
-    """What to raise when `op_name` saved `array` as `what`, and `write` came after."""
+    """The error for `array`, which `op_name` saved as `what` before `write` overwrote it."""
     line = f" at {errors.where(*write.line)}" if write.line else ""
     error = errors.SpoiledError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
