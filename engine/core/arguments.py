@@ -1,4 +1,4 @@
-"""What PyTorch's argument parser refuses before a function runs: arguments of other Python types than the function declares."""
+"""Type checks of arguments, as by PyTorch's argument parser: TypeError for Python types that the function does not declare."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tensor import Tensor
 
 
 class Kind(NamedTuple):
-    """A Python type that parameters declare: the classes that usually come, who else fits, and what an error calls it."""
+    """A parameter type: the usual classes, a test for other valid objects, and its name in errors."""
 
     usual: frozenset[type]
     fits: Callable[[Any], bool]
@@ -22,7 +22,7 @@ class Kind(NamedTuple):
 
 
 def _lone(x: Any, kinds: str) -> bool:
-    """Whether a tensor of one element stands for a number of these NumPy kinds."""
+    """Whether a one-element tensor may stand for a number of these NumPy kinds."""
     return isinstance(x, Tensor) and x.ndim == 0 and not x.requires_grad and getattr(x.array.dtype, "kind", "f") in kinds
 
 
@@ -54,7 +54,7 @@ KINDS = {
 }
 
 
-# What parameters of these names take where a function does not annotate them: the attributes of ops, above all.
+# The types of parameters with these names if a function does not annotate them; above all, attributes of ops.
 USUAL = dict.fromkeys(("input", "self", "x", "A"), "Tensor") | dict.fromkeys(("weights", "fweights", "aweights"), "Tensor | None")
 USUAL |= dict.fromkeys(("dim0", "dim1", "dim2", "k", "offset", "diagonal", "num_classes"), "int")
 _FLAGS = ("keepdim", "descending", "largest", "sorted", "upper", "left", "hermitian", "include_self", "accumulate", "density")
@@ -64,10 +64,10 @@ USUAL |= {"rounding_mode": "str | None", "reduce": "str", "UPLO": "str"}
 
 
 def kinds_of(fn: Callable, usual: dict[str, str] = USUAL) -> dict[str, tuple[Kind, ...]]:
-    """The kinds that each of a function's annotated parameters takes, and those with `usual` names; others take anything.
+    """The types of a function's annotated parameters, and of those with `usual` names; others accept anything.
 
-    `int | Sequence[int]` is PyTorch's `int[1]`, `complex` its `Scalar`. What is alike to its parser is alike here: a bool is a float but no
-    int, a tensor of one element is a number unless it requires a gradient.
+    `int | Sequence[int]` is PyTorch's `int[1]`, `complex` its `Scalar`. Conversions are those of its parser: a bool is a float but not an
+    int, and a one-element tensor is a number unless it requires grad.
     """
     found, code = {}, inspect.unwrap(fn).__code__
     for name in {*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount], *fn.__annotations__} - {"return"}:
@@ -79,7 +79,7 @@ def kinds_of(fn: Callable, usual: dict[str, str] = USUAL) -> dict[str, tuple[Kin
 
 
 def refuse(function: str, kinds: dict[str, tuple[Kind, ...]], names: Sequence[str], args: Sequence, kwargs: dict[str, Any]) -> None:
-    """TypeError for the first argument that is of none of its parameter's kinds; `names` are the parameters' in their order."""
+    """Raise TypeError for the first argument that has none of its parameter's types; `names` are the parameters in order."""
     for name, x in (*zip(names, args, strict=False), *kwargs.items()):
         if name in kinds and not any(x.__class__ in kind.usual or kind.fits(x) for kind in kinds[name]):
             at = f" (position {names.index(name) + 1})" if name in names else ""
@@ -88,13 +88,13 @@ def refuse(function: str, kinds: dict[str, tuple[Kind, ...]], names: Sequence[st
 
 
 def names_of(fn: Callable) -> Sequence[str]:
-    """The names of a function's parameters that may come by position."""
+    """The names of a function's positional parameters."""
     code = inspect.unwrap(fn).__code__
     return code.co_varnames[: code.co_argcount]
 
 
 def parsed(fn: Callable) -> Callable:
-    """The function, with TypeError for arguments that are not of the types that it declares, before it looks at any of them."""
+    """Decorate a function to check its arguments against its annotations before it runs."""
     kinds, names = kinds_of(fn), names_of(fn)
     usual = {name: frozenset().union(*(kind.usual for kind in given)) for name, given in kinds.items()}
     sequences = {name for name, given in kinds.items() if KINDS["Sequence[int]"] in given}

@@ -1,7 +1,7 @@
-"""`vmap` and the tape: the ways into a level's batch and out of it, and what random functions do inside.
+"""`vmap` and the tape: how tensors enter and leave the batch of a level, and what random functions do inside.
 
 An array crosses in two ways. One whose first dimension is the batch enters by `batch` and leaves by `unbatch`; one that all samples share
-enters by `spread`, and its gradient leaves by `gathered`, the sum over the samples. In each pair one is the other's derivative.
+enters by `spread`, and its gradient leaves by `gathered`, the sum over the samples. In each pair, one is the derivative of the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tensor import Tensor
 
 
 class _Running(threading.local):
-    """The levels of this thread whose functions are running, from the outside in."""
+    """The levels of this thread whose functions are running, from the outermost to the innermost."""
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
@@ -31,7 +31,7 @@ running = _Running()
 
 
 class Crossing:
-    """A way into a level's batch or out of it, as the tape sees it: an op of one input whose derivative is the way back."""
+    """An op of one input that enters or leaves the batch of a level; its derivative is the opposite crossing."""
 
     picks = variadic = view = multi = False
     ruled, rules, slots, aux, defaults, exact = True, (), (), (), {}, True
@@ -115,7 +115,7 @@ batch.back, unbatch.back, spread.back, gathered.back = unbatch, batch, gathered,
 
 
 def _shared(array: Any, node: Any, level: Level) -> tuple:
-    """What enters a level, as the samples of every vmap around it see it: its gradient is summed over theirs too."""
+    """An input that all samples share, as the enclosing vmaps see it: its gradient is summed over their samples too."""
     for outer in running.levels:
         if outer.number >= level.number:
             break
@@ -131,25 +131,25 @@ _PLAIN = frozenset((int, float, bool, str, slice, type(None), type(Ellipsis)))
 
 
 def plain(attrs: dict) -> bool:
-    """Whether it is seen at once that no array is among an op's attributes."""
+    """Whether an op's attributes certainly contain no array."""
     return all(v.__class__ in _PLAIN or v.__class__ is tuple and all(i.__class__ in _PLAIN for i in v) for v in attrs.values())
 
 
 def prepared(xp: Any, forward: Callable, arrays: list, nodes: list, attrs: dict) -> tuple:
-    """An op's namespace, forward, arrays and nodes as they are on the innermost level among its arrays and attributes, if there is one."""
+    """The namespace, forward, arrays and nodes of an op on the innermost level among its arrays and attributes, if there is one."""
     inside = space(arrays, attrs)
     if inside.__class__ is not Namespace:
-        if inside is meta.space and xp is not inside:  # an index, say
+        if inside is meta.space and xp is not inside:  # an index, for example
             raise Refused("Tensor on device meta is not on the expected device cpu!")
         return xp, at_work(xp, forward), arrays, nodes
     arrays, nodes = entered(inside.level, arrays, nodes)
-    if space(attrs) is inside:  # as `x[i]` where only i differs from sample to sample: NumPy itself is not to see it
+    if space(attrs) is inside:  # as in `x[i]` where only i is batched: NumPy must not see it
         arrays = [inside.marked(a) for a in arrays]
     return inside, at_work(inside, forward), arrays, nodes
 
 
 def entered(level: Level, arrays: list, nodes: list) -> tuple[list, list]:
-    """Arrays that meet a level's own: those with a node enter by `spread`, so that their gradient is summed over the samples."""
+    """Let arrays from outside enter a level: those with a node by `spread`, so that their gradient is summed over the samples."""
     arrays, nodes = list(arrays), list(nodes)
     for i, (a, n) in enumerate(zip(arrays, nodes, strict=True)):
         if n is not None and not (a.__class__ is Batched and a.level is level):
@@ -159,13 +159,13 @@ def entered(level: Level, arrays: list, nodes: list) -> tuple[list, list]:
 
 
 class open_level:
-    """`with open_level(size, randomness) as level:` while the function that is mapped runs."""
+    """Run the mapped function in `with open_level(size, randomness) as level:`."""
 
     def __init__(self, size: int, randomness: str) -> None:
         self.level = Level(size, randomness)
 
     def __enter__(self) -> Level:
-        devices.mixed = True  # from now on arrays are asked for their namespace
+        devices.mixed = True  # from now on, the namespace of each array is looked up
         running.levels.append(self.level)
         return self.level
 
@@ -174,13 +174,13 @@ class open_level:
 
 
 def randomly(fn: Callable) -> Callable:
-    """A random function that asks, inside vmap, whether it may draw at all, and whether each sample gets numbers of its own."""
+    """Decorate a random function to check, inside vmap, whether it may draw, and whether each sample gets its own values."""
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not running.levels:
             return fn(*args, **kwargs)
-        level = running.levels.pop()  # what draws below is outside of this level
+        level = running.levels.pop()  # draws below are outside this level
         try:
             return _drawn(call, args, kwargs, level)
         finally:

@@ -1,10 +1,10 @@
-"""Which function autocast runs in which dtype: PyTorch's lists ("Autocast Op Reference"). One in no list is left alone."""
+"""The autocast policy of each function: PyTorch's lists ("Autocast Op Reference"). Functions in no list are not cast."""
 
 from __future__ import annotations
 
 LOWER, FLOAT32, WIDEST = "lower", "float32", "widest"
-ALONE = "alone"  # a kernel in PyTorch, and made of several ops here, which are then not cast one by one
-UNSAFE = "unsafe"  # refused: its result would overflow
+ALONE = "alone"  # one kernel in PyTorch but several ops here, which are then not cast individually
+UNSAFE = "unsafe"  # raises an error: its result would overflow
 
 _F = "nn.functional."
 _CONVOLUTIONS = [f"{_F}conv{way}{n}d" for n in (1, 2, 3) for way in ("", "_transpose")]
@@ -67,7 +67,7 @@ _CUDA = {
         *["linalg.lu_solve", "linalg.ldl_solve", f"{_F}batch_norm", f"{_F}glu", "qr", "trace"],
     ],
 }  # fmt: skip
-POLICIES: dict[str, dict[str, str]] = {}  # the function's name -> device type -> what becomes of its operands
+POLICIES: dict[str, dict[str, str]] = {}  # the function's name -> device type -> policy for its operands
 for _type, _lists in (("cpu", _CPU), ("cuda", _CUDA)):
     for _kind, _names in _lists.items():
         for _name in _names:
@@ -75,5 +75,5 @@ for _type, _lists in (("cpu", _CPU), ("cuda", _CUDA)):
 
 
 def policy(name: str, home: str) -> dict[str, str] | None:
-    """What the lists say of a function, by device type; None when it is in none."""
+    """The policies of a function by device type; None if it is in no list."""
     return POLICIES.get(f"{home}.{name}" if home not in ("engine", "") else name)

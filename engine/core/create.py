@@ -1,7 +1,7 @@
-"""Making tensors of a size: unset, filled, like another, beside another. What all of PyTorch's factories take, and questions about dtypes.
+"""Factories of tensors of a given size: uninitialized, filled, like another tensor; and functions on dtypes.
 
-Everything here takes `dtype`, `device`, `requires_grad`; also `layout`, which can be `torch.strided` only, and `pin_memory`, which changes
-no result. Without `dtype`, floats get the default float dtype.
+All take `dtype`, `device` and `requires_grad`; also `layout`, which must be `torch.strided`, and `pin_memory`, which has no effect. Without
+`dtype`, floats get the default float dtype.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def made(array: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A new tensor around an array that nobody else holds."""
+    """Wrap an array that nothing else references in a new tensor."""
     device = devices.default if device is None else device
     out = Tensor._wrap(array if device is None else devices.move(array, devices.device(device)))
     return out.requires_grad_() if requires_grad else out
@@ -65,7 +65,7 @@ def _shape(size: tuple) -> tuple:
 
 
 def as_wanted(dtype: Any) -> numpy.dtype:
-    """NumPy's type for a `dtype` argument; None: the default."""
+    """NumPy's dtype for a `dtype` argument; None means the default."""
     if dtype is None:
         return dtypes.default.numpy
     if isinstance(dtype, str):
@@ -74,9 +74,9 @@ def as_wanted(dtype: Any) -> numpy.dtype:
 
 
 def factory(make: Any) -> Any:
-    """A function that makes tensors, with what all of PyTorch's take besides.
+    """Decorate a factory with the arguments that all of PyTorch's factories take.
 
-    `out`, a tensor that takes the result and says its dtype; `layout`, strided only; `pin_memory`, which changes no result; `size` by name.
+    `out`, a tensor for the result, which sets its dtype; `layout`, strided only; `pin_memory`, without effect; `size` as a keyword.
     """
 
     @functools.wraps(make)
@@ -108,13 +108,13 @@ def factory(make: Any) -> Any:
 
 @factory
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of zeros; the size is given as integers or as one sequence."""
+    """Return a tensor of zeros; the size is given as integers or as one sequence."""
     return made(devices.making(device).zeros(_shape(size), as_wanted(dtype)), device, requires_grad)
 
 
 @factory
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of ones."""
+    """Return a tensor of ones."""
     return made(devices.making(device).ones(_shape(size), as_wanted(dtype)), device, requires_grad)
 
 
@@ -122,7 +122,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
 def empty(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
 ) -> Tensor:
-    """A tensor whose elements are whatever the memory held, lying there as the memory format says."""
+    """Return an uninitialized tensor in the given memory format."""
     if memory_format is preserve_format:
         raise RuntimeError("unsupported memory format Preserve")
     shape, d, xp = _shape(size), as_wanted(dtype), devices.making(device)
@@ -131,7 +131,7 @@ def empty(
 
 @factory
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor of unset elements under any strides, counted in elements, in a storage that is just large enough."""
+    """Return an uninitialized tensor with any strides, in elements, in a storage that is just large enough."""
     shape, stride, d = _shape((size,)), tuple(stride), as_wanted(dtype)
     if len(shape) != len(stride):
         raise RuntimeError(f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})")
@@ -144,7 +144,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
 
 @factory
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A dense tensor of unset elements whose dimensions follow each other in memory in the order of `physical_layout`."""
+    """Return an uninitialized dense tensor whose dimensions are in memory in the order of `physical_layout`."""
     shape, axes = _shape((size,)), tuple(physical_layout)
     if len(shape) != len(axes):
         raise RuntimeError(
@@ -160,7 +160,7 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device
 
 @factory
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with the same number everywhere; the number decides the dtype: bool, int64, the default float, complex."""
+    """Return a tensor filled with a value, which determines the dtype: bool, int64, the default float dtype, complex."""
     if hasattr(size, "__index__"):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     fill_value = _number(fill_value, "full")
@@ -187,7 +187,7 @@ def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool
     like = input.array if device is None else devices.pattern(input.array, device)
     xp = devices.namespace(like)
     if format in (None, preserve_format) and isinstance(like, numpy.ndarray) and 0 in like.strides:
-        format = common_axes(like.shape, [told_strides(like)])  # what is repeated has no order of its own
+        format = common_axes(like.shape, [told_strides(like)])  # repeated elements have no order in memory
     if format is None or format is preserve_format:
         array = xp.empty_like(like, dtype=d) if fill is None else xp.full_like(like, fill, dtype=d)
     else:
@@ -201,7 +201,7 @@ def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool
 def zeros_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | tuple | None = None
 ) -> Tensor:
-    """Zeros with the shape, and unless told otherwise the dtype, device and order in memory, of another tensor."""
+    """Return zeros with the shape and, by default, the dtype, device and memory order of another tensor."""
     return _like(input, 0, dtype, device, requires_grad, memory_format)
 
 
@@ -209,7 +209,7 @@ def zeros_like(
 def ones_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
 ) -> Tensor:
-    """Ones, like another tensor."""
+    """Return ones with the shape and, by default, the dtype, device and memory order of another tensor."""
     return _like(input, 1, dtype, device, requires_grad, memory_format)
 
 
@@ -223,7 +223,7 @@ def full_like(
     requires_grad: bool = False,
     memory_format: memory_format | None = None,
 ) -> Tensor:
-    """One number everywhere, like another tensor."""
+    """Return a tensor filled with a value, with the shape and, by default, the dtype, device and memory order of another tensor."""
     d = dtypes.as_dtype(input.dtype if dtype is None else dtype)
     return _like(input, dtypes.fitting(_number(fill_value, "full_like"), d), dtype, device, requires_grad, memory_format)
 
@@ -232,7 +232,7 @@ def full_like(
 def empty_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
 ) -> Tensor:
-    """A tensor of unset elements, like another tensor."""
+    """Return an uninitialized tensor with the shape and, by default, the dtype, device and memory order of another tensor."""
     return _like(input, None, dtype, device, requires_grad, memory_format)
 
 
@@ -273,7 +273,7 @@ def is_tensor(obj: Any) -> bool:
 
 
 def typename(obj: Any) -> str:
-    """The name of an object's type: of a tensor that of its dtype, "torch.FloatTensor", else with its module."""
+    """Return the name of an object's type: "torch.FloatTensor" and the like for a tensor, else qualified with its module."""
     if isinstance(obj, Tensor):
         return obj.type()
     kind = obj if hasattr(obj, "__qualname__") else type(obj)
@@ -282,40 +282,40 @@ def typename(obj: Any) -> str:
 
 
 def numel(input: Tensor) -> int:
-    """How many elements a tensor has."""
+    """Return the number of elements of a tensor."""
     return _tensor(input, "numel").array.size
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether a tensor holds floats."""
+    """Whether a tensor has a floating-point dtype."""
     return _tensor(input, "is_floating_point").dtype.is_floating_point
 
 
 def is_complex(input: Tensor) -> bool:
-    """Whether a tensor holds complex numbers."""
+    """Whether a tensor has a complex dtype."""
     return _tensor(input, "is_complex").dtype.is_complex
 
 
 def result_type(tensor: Any, other: Any) -> dtypes.dtype:
-    """The dtype of an arithmetic op on two tensors or numbers."""
+    """Return the dtype of an arithmetic op on two tensors or numbers."""
     return dtypes.result(tuple(x.array if isinstance(x, Tensor) else x for x in (tensor, other)))
 
 
 def promote_types(type1: dtypes.dtype, type2: dtypes.dtype) -> dtypes.dtype:
-    """The smallest dtype that both can be turned into."""
+    """Return the smallest dtype to which both can be promoted."""
     return dtypes.promote(dtypes.as_dtype(type1), dtypes.as_dtype(type2))
 
 
 def can_cast(from_: dtypes.dtype, to: dtypes.dtype) -> bool:
-    """Whether a result of one dtype may be stored in another: not complex in real, float in integers, nor anything but bool in bool."""
+    """Whether PyTorch's casting rules allow a cast: not complex to real, float to integer, or anything but bool to bool."""
     return dtypes.as_dtype(from_).rank <= dtypes.as_dtype(to).rank
 
 
 def get_default_dtype() -> dtypes.dtype:
-    """The dtype that Python floats become."""
+    """Return the dtype of tensors made from Python floats."""
     return dtypes.default
 
 
 def set_default_dtype(d: dtypes.dtype) -> None:
-    """Choose the dtype that Python floats become: a floating-point one."""
+    """Set the dtype of tensors made from Python floats: a floating-point dtype."""
     dtypes.set_default(dtypes.as_dtype(d))

@@ -1,4 +1,4 @@
-"""Tensors from what a program has: numbers, nested lists, NumPy arrays, buffers, files, arrays of other libraries."""
+"""Tensors from existing data: numbers, nested lists, NumPy arrays, buffers, files, arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "fr
 
 @factory
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A tensor with a copy of the data: a number, nested lists of equal length, a NumPy array.
+    """Return a tensor with a copy of the data: a number, nested lists of equal length, a NumPy array.
 
     Python floats become the default dtype, ints int64, bools bool.
     """
@@ -29,7 +29,7 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """The data as a tensor, without a copy when it is a tensor or a NumPy array of that dtype and device already."""
+    """Return the data as a tensor, without a copy if it is a tensor or a NumPy array of that dtype and device already."""
     if isinstance(data, Tensor):
         return data if dtype is None and device is None else data.to(dtype=dtype, device=device)
     if isinstance(data, numpy.ndarray) and data.dtype in dtypes.FROM_NUMPY and data.dtype.isnative:
@@ -38,11 +38,10 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None) -> Tensor:
-    """The object as a tensor. `copy` None shares memory where it can, True always copies, False raises ValueError where it must.
+    """Return the object as a tensor. `copy=None` shares memory if possible, True always copies, False raises ValueError if it must copy.
 
-    `requires_grad` None: as the object does; with False a tensor is cut from its graph.
-
-    A buffer, such as bytes, is read as elements of `dtype`.
+    With `requires_grad=None`, it is that of the object; with False, a tensor is detached. A buffer, such as bytes, is read as elements of
+    `dtype`.
     """
     if isinstance(obj, (bytes, bytearray, memoryview, mmap.mmap)):
         obj = frombuffer(obj, dtype=dtypes.default if dtype is None else dtype)
@@ -60,7 +59,7 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
 
 
 def from_numpy(ndarray: numpy.ndarray) -> Tensor:
-    """A tensor that shares the memory of a NumPy array: a change of one is seen in the other. TypeError for dtypes tensors lack."""
+    """Return a tensor that shares the memory of a NumPy array. Raises TypeError for dtypes that tensors do not have."""
     if not isinstance(ndarray, numpy.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     known = dtypes.FROM_NUMPY.get(ndarray.dtype)
@@ -89,12 +88,12 @@ class _Memory:
     """The memory from the first to the last element of a NumPy array. Its base is this object, not the larger array."""
 
     def __init__(self, array: numpy.ndarray, n: int):
-        self.array = array  # keeps the memory
+        self.array = array  # keeps the memory alive
         self.__array_interface__ = {**array.__array_interface__, "shape": (n,), "strides": None}
 
 
 def _apart(array: numpy.ndarray) -> numpy.ndarray:
-    """The same array; of a part of a larger one, over a storage that ends where the part does, which is what a checkpoint writes."""
+    """The array itself; for a part of a larger array, an array whose storage ends with the part, so that a checkpoint stores only that."""
     n = sum((length - 1) * step for length, step in zip(array.shape, array.strides, strict=True)) // array.itemsize + 1
     if not array.size or array.dtype.kind == "V" or versions.storage(array).size == n:
         return array
@@ -102,7 +101,7 @@ def _apart(array: numpy.ndarray) -> numpy.ndarray:
 
 
 class _Capsule:
-    """A capsule with the method by which NumPy asks for one; such capsules are of the CPU's memory."""
+    """A capsule with the method that NumPy calls for it; such capsules are in the CPU's memory."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -115,19 +114,19 @@ class _Capsule:
 
 
 def _writable(array: numpy.ndarray) -> numpy.ndarray:
-    """The array again, to be written to: a capsule does not say whether it may be, and NumPy then assumes that it may not."""
+    """The array, writable: a capsule does not say whether it is, and NumPy then assumes that it is not."""
     if array.flags.writeable or not array.size:
         return array
     extent = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) + array.itemsize
     memory = (ctypes.c_char * extent).from_address(array.ctypes.data)
-    memory.owner = array  # type: ignore[attr-defined]  # the memory lives as long as this
+    memory.owner = array  # type: ignore[attr-defined]  # keeps the memory alive
     return numpy.ndarray(array.shape, array.dtype, memory, 0, array.strides)
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """A tensor on the memory of an object with `__dlpack__`, or of a capsule of the CPU's memory, which can be taken up once.
+    """Return a tensor on the memory of an object with `__dlpack__`, or of a CPU capsule, which can be consumed once.
 
-    `copy=True` copies; `device` moves. A copy that `copy=False` forbids is a ValueError.
+    `copy=True` copies; `device` moves. Raises ValueError if `copy=False` and a copy is needed.
     """
     if not hasattr(ext_tensor, "__dlpack__"):
         if type(ext_tensor).__name__ != "PyCapsule":
@@ -145,9 +144,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """A 1-d tensor that shares the memory of an object with Python's buffer protocol: `count` elements (-1: all) from byte `offset` on.
+    """Return a 1-d tensor that shares the memory of a buffer: `count` elements (-1: all) from byte `offset` on.
 
-    Of a buffer that cannot be written it is a copy, with a warning.
+    A read-only buffer is copied, with a warning.
     """
     try:
         seen = memoryview(buffer)
@@ -185,9 +184,9 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 def from_file(
     filename: str, shared: bool | None = None, size: int | None = 0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """The first `size` elements of a file of raw numbers, mapped into memory; with `shared`, writes to the tensor reach the file.
+    """Map the first `size` elements of a binary file into memory; with `shared`, writes to the tensor reach the file.
 
-    A shared file that is too short, or not there, grows to the size; else RuntimeError.
+    A shared file that is too short or missing grows to the size; else RuntimeError is raised.
     """
     path, d = Path(filename), as_wanted(dtype)
     needed = (size or 0) * d.itemsize
@@ -208,18 +207,18 @@ def from_file(
 
 @factory
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A 0-d tensor that holds a number, of the default float dtype unless told otherwise."""
+    """Return a 0-d tensor with a number, by default of the default float dtype."""
     d = as_wanted(dtype)
     return made(numpy.array(dtypes.fitting(s, dtypes.FROM_NUMPY[d]), dtype=d), device, requires_grad)
 
 
 def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, **kwargs: Any) -> Tensor:
-    """A tensor with a copy of the data, of this tensor's dtype and on its device."""
+    """Return a tensor with a copy of the data, by default with this tensor's dtype and device."""
     return tensor(data, dtype=dtype or self.dtype, device=device or self.device, **kwargs)
 
 
 def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """PyTorch's oldest way to make a tensor beside another: of a size, of data, or empty, of this tensor's dtype and on its device."""
+    """PyTorch's oldest factory: a tensor of a size, of data, or empty, with this tensor's dtype and device."""
     place = device or self.device
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].detach()

@@ -1,4 +1,4 @@
-"""Arrays from what a user may write as data: numbers, nested lists, tensors and arrays."""
+"""Arrays from user data: numbers, nested lists, tensors and arrays."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .tensor import Tensor
 
 
 def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    """A fresh array from what a user may write as data: numbers, nested lists (tensors among them), arrays. No memory is shared.
+    """Make a new array from user data: numbers, nested lists (tensors among them), arrays. No memory is shared.
 
-    Python floats become the default dtype, ints int64. ValueError for ragged lists.
+    Python floats become the default dtype, ints int64. Raises ValueError for ragged lists.
     """
     d = None if dtype is None else dtypes.as_numpy(dtype)
     if isinstance(data, Tensor):
@@ -33,7 +33,7 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
                 "given numpy array has byte order different from the native byte order. "
                 "Conversion between byte orders is currently not supported."
             )
-        array = numpy.array(data, order="C")  # never a subclass: a masked array or a matrix computes in ways of its own
+        array = numpy.array(data, order="C")  # never a subclass: masked arrays and matrices compute differently
     elif hasattr(data, "__dlpack__") and not isinstance(data, numpy.generic) and hasattr(data, "shape"):
         array = data.copy() if type(data).__module__.startswith("cupy") else numpy.array(data)
     else:
@@ -53,7 +53,7 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
 
 
 def _check_fits(array: numpy.ndarray, d: numpy.dtype) -> None:
-    """Refuse numbers that a dtype cannot hold; negative ones wrap around in unsigned integers."""
+    """Reject values that a dtype cannot hold; negative ones wrap around in unsigned integers."""
     if array.dtype.kind == "c" and d.kind != "c" and d.kind in "iufV":
         raise TypeError("must be real number, not complex")
     if d.kind not in "iu" or array.dtype.kind not in "iuf" or not array.size:
@@ -65,7 +65,7 @@ def _check_fits(array: numpy.ndarray, d: numpy.dtype) -> None:
 
 
 def _uneven(nested: list) -> Exception:
-    """The error of lists that are not all of one length at each depth: the first element that does not follow the first ones."""
+    """The error for ragged lists, which names the first element that does not match."""
     sizes, first = [], nested
     while isinstance(first, list):
         sizes.append(len(first))
@@ -84,7 +84,7 @@ def _uneven(nested: list) -> Exception:
 
 
 def _from_nested(data: Any, by_default: bool) -> numpy.ndarray:
-    seen: dict[Any, Any] = {}  # of each type of number and each dtype of an array in the data, one example
+    seen: dict[Any, Any] = {}  # one example of each type of number and each array dtype in the data
 
     def plain(x: Any) -> Any:
         if isinstance(x, (list, tuple, range)) or isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
@@ -107,7 +107,7 @@ def _from_nested(data: Any, by_default: bool) -> numpy.ndarray:
         raise _uneven(nested) from None
     if by_default and int in seen and array.dtype != dtypes.I64 and seen.keys() <= {bool, int}:
         raise ValueError("Overflow when unpacking long long")
-    if array.dtype.kind == "f" and seen.keys() <= {bool, int}:  # NumPy makes floats of integers beyond int64 beside others
+    if array.dtype.kind == "f" and seen.keys() <= {bool, int}:  # NumPy converts integers beyond int64 to floats if there are others
         try:
             array = numpy.array(nested, numpy.uint64)
         except OverflowError as error:

@@ -1,4 +1,4 @@
-"""PyTorch's names of the nodes on the tape: what `print(t.grad_fn)` shows for each op.
+"""PyTorch's names of graph nodes: what `print(t.grad_fn)` shows for each op.
 
 PyTorch names a node by the kernel that ran, and numbers its overloads: `x ** 2` is a PowBackward0, `x ** y` a PowBackward1.
 """
@@ -68,7 +68,7 @@ _KERNELS = (  # functions whose nodes have their own names
     "scatter_reduce", "select_scatter", "slice_scatter", "soft_margin_loss", "std_mean", "t", "take", "trace",
     "triangular_solve", "unbind", "var_mean",
 )  # fmt: skip
-BY_FUNCTION: dict[str, str | Callable] = {  # PyTorch's kernels that are made of several ops here: the nodes of their results
+BY_FUNCTION: dict[str, str | Callable] = {  # PyTorch kernels that are composites here: the names of their results' nodes
     **dict.fromkeys(_KERNELS, ""),
     "adaptive_avg_pool1d": "Squeeze1", "adaptive_avg_pool2d": _averaged(2), "adaptive_avg_pool3d": _averaged(3),
     "adaptive_max_pool1d": "Squeeze1", "affine_grid": "AffineGridGenerator0", "avg_pool1d": "Squeeze1", "batch_norm": "NativeBatchNorm0",
@@ -83,7 +83,7 @@ REFLECTED = {"sub": "Rsub1", "div": "Mul0"}  # `1 - x`, and `1 / x`, which PyTor
 
 
 def named(out: Any, told: str) -> Any:
-    """A result, or several, whose nodes have that name."""
+    """Name the nodes of one or several results."""
     for x in out if isinstance(out, (tuple, list)) else (out,):
         node = getattr(x, "node", None)
         if node is not None and node.op is not None:
@@ -92,7 +92,7 @@ def named(out: Any, told: str) -> Any:
 
 
 def by_function(name: str, fn: Callable) -> Callable:
-    """The function; if PyTorch has a kernel of that name, the nodes behind its results are called by it."""
+    """Wrap a function if PyTorch has a kernel of that name, to name the nodes of its results."""
     told = BY_FUNCTION.get(name)
     if told is None:
         return fn
@@ -140,7 +140,7 @@ def _lerp(node: Any) -> str:
 
 
 def _ranks(node: Any) -> list:
-    """How many dimensions each input has, where that is known: of inputs with a node, or kept by one."""
+    """The number of dimensions of each input, if known: of inputs with a node, or saved by one."""
     kept = node.saved if isinstance(node.saved, tuple) else ()
     known = []
     for i, source in enumerate(node.inputs):
@@ -163,7 +163,7 @@ def _linear(node: Any) -> str:
 
 
 def edges(node: Any) -> Sequence[int]:
-    """The inputs that PyTorch's node has edges to, in its order: those that the kernel behind it can differentiate by."""
+    """The inputs to which PyTorch's node has edges, in its order: those by which its kernel can be differentiated."""
     every = range(len(node.inputs))
     if "__context__" in node.attrs:  # a custom Function: its tensor inputs
         return [i for i, told in enumerate(node.attrs["__inputs__"]) if told is not None]
@@ -183,7 +183,7 @@ def _power_edges(node: Any) -> Sequence[int]:
     return {"Pow0": (0,), "Pow2": (1,)}.get(_pow(node), (0, 1))
 
 
-_ARRANGED: dict[str, Callable[[Any], Sequence[int]]] = {  # what PyTorch computes with its operands in another order, or with a number
+_ARRANGED: dict[str, Callable[[Any], Sequence[int]]] = {  # operands that PyTorch orders differently, or passes as numbers
     "mul": lambda node: (1, 0) if _number_first(node) else (0, 1),
     "div": lambda node: (1, 0) if node.attrs.get("__name__") == REFLECTED["div"] else (0, 1),
     "sub": lambda node: (1,) if node.attrs.get("__name__") == REFLECTED["sub"] else (0, 1),
@@ -245,7 +245,7 @@ BY_CALL: dict[str, Callable[[Any], str]] = {
 
 
 def backward_name(node: Any) -> str:
-    """`AddBackward0` for the node of an addition; a user's Function gives its own name, `MyFunctionBackward`."""
+    """The name of a node: `AddBackward0` for an addition; for a custom Function its own, `MyFunctionBackward`."""
     op, told = node.op, node.attrs.get("__name__")
     if told is None and not isinstance(op, type):
         if op.picks:
@@ -259,11 +259,11 @@ def backward_name(node: Any) -> str:
 
 
 def type_name(node: Any) -> str:
-    """What PyTorch calls the node's type: its name without the namespace of C++."""
+    """PyTorch's name of the node's type: its name without the C++ namespace."""
     return backward_name(node).removeprefix("torch::autograd::")
 
 
 def _camel(name: str) -> str:
-    """`log_softmax` as LogSoftmax; a letter behind a digit is large too: AvgPool2D."""
+    """`log_softmax` as LogSoftmax; letters after digits are capitals too: AvgPool2D."""
     whole = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
     return re.sub(r"(?<=\d)[a-z]", lambda m: m[0].upper(), whole)

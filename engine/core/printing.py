@@ -1,7 +1,7 @@
-"""How tensors are written as text: PyTorch's layout, number format and suffixes.
+"""Tensors as text, in PyTorch's layout, number format and suffixes.
 
-A tensor of more than `threshold` elements is summarised by `edgeitems` at each end of every dimension. All floats of one tensor share
-one format: fixed with `precision` digits, whole numbers with a bare point, or scientific where the sizes differ much.
+Of a tensor with more than `threshold` elements, `edgeitems` are shown at each end of every dimension. All floats of a tensor share one
+format: fixed with `precision` digits, integral values with a trailing point, or scientific if magnitudes differ widely.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Choose how tensors print: digits, when to summarise, how much to show at the edges, the width of a line in characters.
+    """Set how tensors print: digits, threshold of a summary, elements shown at the edges, line width in characters.
 
-    `profile` ("default", "short", "full") sets all but `sci_mode` first. `sci_mode` True or False forces or forbids the scientific
-    format; None lets each tensor decide.
+    `profile` ("default", "short", "full") sets all but `sci_mode` first. `sci_mode` True or False forces or forbids the scientific format;
+    None lets each tensor decide.
     """
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     if profile is not None:
@@ -59,7 +59,7 @@ def set_printoptions(
 
 
 class _Numbers:
-    """The one format that all numbers of a tensor are written in."""
+    """The common format of all values of a tensor."""
 
     def __init__(self, values: numpy.ndarray):
         self.floating, self.width, self.whole, self.scientific = values.dtype.kind == "f", 1, True, False
@@ -92,7 +92,7 @@ class _Numbers:
 
 
 class _Complex:
-    """Two formats, one for the real and one for the imaginary parts."""
+    """Two formats, one for real and one for imaginary parts."""
 
     def __init__(self, values: numpy.ndarray):
         self.real, self.imag = _Numbers(numpy.real(values)), _Numbers(numpy.imag(values))
@@ -104,7 +104,7 @@ class _Complex:
 
 
 def _edges(array: numpy.ndarray) -> numpy.ndarray:
-    """Only the elements that a summary shows."""
+    """The elements that a summary shows."""
     k = options.edgeitems
     for dim, n in enumerate(array.shape):
         if n > 2 * k:
@@ -156,7 +156,7 @@ def _suffixes(tensor: Tensor) -> list[str]:
 
 
 def tensor_text(tensor: Tensor, name: str = "tensor") -> str:
-    """The text that `repr(tensor)` shows."""
+    """The text of `repr(tensor)`."""
     indent = len(name) + 1
     return suffixed(f"{name}({elements_text(tensor, indent)}", _suffixes(tensor), indent)
 
@@ -176,7 +176,7 @@ def elements_text(tensor: Tensor, indent: int) -> str:
 
 
 def suffixed(text: str, suffixes: list[str], indent: int, newline: bool = False) -> str:
-    """The text with suffixes behind it, on a new line where one is full, or from the first on, and the closing bracket."""
+    """Append suffixes and the closing bracket to the text, on a new line if one is full, or from the first on."""
     parts = [text]
     length = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:

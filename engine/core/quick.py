@@ -1,4 +1,4 @@
-"""The element types that take the quick ways of the call path, and how to have every op take the slow way for a while."""
+"""The dtypes that take the fast path of calls, and a switch that sends every op down the slow path."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import threading
 
 from ..base.dtypes import F32, F64
 
-DTYPES = {F32, F64}  # empty while somebody is to see every op: who notes nodes, an autocast
+DTYPES = {F32, F64}  # empty while every op must be seen: by `noting`, or by autocast
 _held, _lock = 0, threading.Lock()
 
 
 def hold() -> None:
-    """From now on every op of every thread takes the slow way, until as many calls of `release` have come."""
+    """Send every op of every thread down the slow path, until `release` has been called as many times."""
     global _held
     with _lock:
         _held += 1
@@ -19,7 +19,7 @@ def hold() -> None:
 
 
 def release() -> None:
-    """The end of one `hold`."""
+    """End one `hold`."""
     global _held
     with _lock:
         _held -= 1

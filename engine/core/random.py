@@ -1,4 +1,4 @@
-"""Random number generators: PyTorch's CPU stream, number for number, for every seed."""
+"""Random number generators: PyTorch's CPU stream, value for value, for every seed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy
 from .devices import device as _device
 from .tensor import Tensor
 
-_STATE = struct.Struct("<Qiiq624Qdddii fi")  # PyTorch's own layout, so that states can be exchanged
+_STATE = struct.Struct("<Qiiq624Qdddii fi")  # PyTorch's layout, so that states can be exchanged
 _STATE_BYTES = 5056
 
 
 class Generator:
-    """A Mersenne twister (mt19937), seeded and read as PyTorch's CPU generator is.
+    """A Mersenne twister (mt19937), seeded and read like PyTorch's CPU generator.
 
-    For a CUDA device the numbers are drawn on the host by the same stream and then moved, so a seed gives the same numbers everywhere.
+    For a CUDA device, values are drawn on the host from the same stream and then moved, so a seed gives the same values everywhere.
     """
 
     __slots__ = ("device", "spare", "_seed", "_bits")
@@ -31,7 +31,7 @@ class Generator:
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Start the stream that belongs to `seed`, an integer from -2^63 to 2^64 - 1; the twister sees its low 32 bits."""
+        """Seed with an integer from -2^63 to 2^64 - 1, of which the twister uses the low 32 bits."""
         if not hasattr(seed, "__index__"):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         seed = seed.__index__()
@@ -39,30 +39,30 @@ class Generator:
             raise ValueError(f"Overflow when unpacking long long: expected an integer between -2^63 and 2^64 - 1, got {seed}")
         self._seed = seed & ((1 << 64) - 1)
         self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
-        self.spare: float | None = None  # the second of the last pair of normal numbers, waiting to be used
+        self.spare: float | None = None  # the second of the last pair of normal samples, not used yet
         return self
 
     def seed(self) -> int:
-        """Seed from the operating system's randomness; the seed is returned."""
+        """Seed from the operating system's randomness, and return the seed."""
         seed = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(seed)
         return seed
 
     def initial_seed(self) -> int:
-        """The seed that the stream was started with."""
+        """Return the last seed."""
         return self._seed
 
     def words(self, n: int) -> numpy.ndarray:
-        """The next `n` numbers of 32 bits, as uint64."""
+        """Draw the next `n` 32-bit words, as uint64."""
         return self._bits.random_raw(n)
 
     def long_words(self, n: int) -> numpy.ndarray:
-        """The next `n` numbers of 64 bits, each made of two words, the high one first."""
+        """Draw the next `n` 64-bit integers, each from two words, the high one first."""
         words = self._bits.random_raw(2 * n)
         return words[0::2] << numpy.uint64(32) | words[1::2]
 
     def get_state(self) -> Tensor:
-        """The whole state as a uint8 tensor of 5056 bytes, laid out as PyTorch's."""
+        """Return the state as a uint8 tensor of 5056 bytes, in PyTorch's layout."""
         at = self._bits.state["state"]
         position = int(at["pos"])
         packed = _STATE.pack(
@@ -82,7 +82,7 @@ class Generator:
         return Tensor._wrap(numpy.frombuffer(packed.ljust(_STATE_BYTES, b"\0"), numpy.uint8).copy())
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Take up a state from `get_state`, of this library or of PyTorch."""
+        """Set the state to one from `get_state`, of the engine or of PyTorch."""
         state = new_state
         array = numpy.asarray(state._host() if isinstance(state, Tensor) else state)
         if array.dtype != numpy.uint8:
@@ -98,7 +98,7 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """A new generator at the same point of the same stream."""
+        """Return a new generator in the same state."""
         twin = Generator(self.device)
         twin.set_state(self.get_state())
         return twin
@@ -117,28 +117,28 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Seed the default generator from the operating system's randomness; the seed is returned."""
+    """Seed the default generator from the operating system's randomness, and return the seed."""
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed that the default generator was started with."""
+    """Return the last seed of the default generator."""
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The default generator's state, a uint8 tensor."""
+    """Return the default generator's state, a uint8 tensor."""
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Put the default generator into a state that `get_rng_state` gave."""
+    """Set the default generator's state to one from `get_rng_state`."""
     default_generator.set_state(new_state)
 
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
-    """Whatever is drawn inside leaves the default generator outside as it was. `devices` changes nothing: there is one stream."""
+    """Restore the default generator's state after the block. `devices` has no effect: there is one stream."""
     if not enabled:
         yield
         return

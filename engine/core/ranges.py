@@ -1,4 +1,4 @@
-"""Ranges of numbers as tensors, with PyTorch's roundings: `arange`, `linspace`, `logspace`, and the indices of triangles."""
+"""Ranges as tensors, rounded as in PyTorch: `arange`, `linspace`, `logspace`, and the indices of triangles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _number(x: Any) -> Any:
 
 
 def _real(x: Any) -> Any:
-    """The same for what must be real: a complex number that is one counts, as in PyTorch."""
+    """Convert to a real number; a complex number without imaginary part is accepted, as in PyTorch."""
     x = _number(x)
     if isinstance(x, complex) and x.imag:
         raise RuntimeError("value cannot be converted to type double without overflow")
@@ -32,13 +32,13 @@ def _real(x: Any) -> Any:
 
 
 def _added(start: Any, step: Any, i: Any, d: numpy.dtype) -> numpy.ndarray:
-    """start + step * i in a float dtype, rounded once, as a fused instruction does."""
+    """start + step * i in a float dtype, rounded once, like a fused multiply-add."""
     wide = numpy.longdouble if d == dtypes.F64 else numpy.float64
     return (wide(start) + wide(step) * i).astype(d)
 
 
 def _steps(start: Any, step: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
-    """`start`, `start + step`, ...: n numbers. PyTorch counts 32 bytes at a time from a base that it rounds, and the rest one by one."""
+    """Return `start`, `start + step`, ...: n values. PyTorch computes 32 bytes at a time from a rounded base, and the rest one by one."""
     if d not in (dtypes.F32, dtypes.F64):
         return (start + numpy.arange(n) * step).astype(d)
     i, lanes = numpy.arange(n), 32 // d.itemsize
@@ -47,7 +47,7 @@ def _steps(start: Any, step: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
 
 
 def _check(start: Any, end: Any, step: Any, name: str) -> None:
-    """RuntimeError where no number of steps leads from start to end."""
+    """Raise RuntimeError if `step` does not lead from start to end."""
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(map(math.isfinite, (start, end, step))):
@@ -67,7 +67,7 @@ def _whole(start: Any, end: Any, step: Any, name: str) -> tuple[int, int, int]:
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """The numbers from `start` (0 when only one is given) up to but without `end`, `step` apart; int64 when all three are integers."""
+    """Return values from `start` (default 0) to `end` (exclusive) in steps of `step`; int64 if all three are integers."""
     if end is None and start is None:
         raise TypeError("arange() received no bounds, but expected arange(end) or arange(start, end, step=1)")
     start, end = (0, start) if end is None else (0 if start is None else start, end)
@@ -78,7 +78,7 @@ def arange(
         raise NotImplementedError(f'"arange_cpu" not implemented for {dtypes.FROM_NUMPY[d].name!r}')
     _check(start, end, step, "arange")
     if d == dtypes.I64:
-        start, end, step, whole = *_whole(start, end, step, "arange"), True  # also when they were floats
+        start, end, step, whole = *_whole(start, end, step, "arange"), True  # also if they were floats
     n = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if d.kind in "iu":
         return made((int(start) + numpy.arange(n, dtype=numpy.int64) * int(step)).astype(d), device, requires_grad)
@@ -87,7 +87,7 @@ def arange(
 
 @factory
 def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The numbers from `start` to `end`, both included, `step` apart, as floats. PyTorch deprecates it, with a warning, for `arange`."""
+    """Return values from `start` to `end` (inclusive) in steps of `step`, as floats. Deprecated, with a warning, in favor of `arange`."""
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
         "builtin. Instead, use torch.arange, which produces values in [start, end).",
@@ -108,7 +108,7 @@ def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, devi
 
 
 def evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
-    """Numbers evenly apart, counted from the nearer bound; integers lie between the bounds' integer parts."""
+    """Return evenly spaced values, computed from the nearer bound; integers are between the bounds' integer parts."""
     if not isinstance(steps, (int, numpy.integer)):
         if not isinstance(steps, Tensor) or steps.ndim or steps.dtype.is_floating_point:
             raise TypeError(f"linspace(): argument 'steps' must be int, not {type(steps).__name__}")
@@ -146,7 +146,7 @@ def _scalars(name: str, *given: Any) -> list:
 
 @factory
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, evenly apart."""
+    """Return `steps` evenly spaced values from `start` to `end` (inclusive)."""
     start, end = _scalars("linspace", start, end)
     return made(evenly(start, end, steps, _dtype("linspace", start, end, dtype)), device, requires_grad)
 
@@ -155,7 +155,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """`base` to the power of `steps` numbers evenly apart from `start` to `end`."""
+    """Return `base` to the power of `steps` evenly spaced values from `start` to `end` (inclusive)."""
     start, end = _scalars("logspace", start, end)
     d = _dtype("logspace", start, end, dtype)
     if d.kind in "iu":
@@ -168,7 +168,7 @@ def logspace(
 
 @factory
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """The identity matrix, n by n or n by m."""
+    """Return an identity matrix of shape (n, n) or (n, m)."""
     for name, size in (("n", n), ("m", m)):
         if size is not None and size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
@@ -187,11 +187,11 @@ def _triangle(name: str, find: Any, row: int, col: int, offset: int, dtype: Any,
 
 @factory
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """Rows and columns, as a (2, n) tensor, of the elements on and below a diagonal of a matrix."""
+    """Return the row and column indices, as a (2, n) tensor, of the elements on and below a diagonal of a matrix."""
     return _triangle("tril_indices", numpy.tril_indices, row, col, offset, dtype, device)
 
 
 @factory
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """Rows and columns, as a (2, n) tensor, of the elements on and above a diagonal of a matrix."""
+    """Return the row and column indices, as a (2, n) tensor, of the elements on and above a diagonal of a matrix."""
     return _triangle("triu_indices", numpy.triu_indices, row, col, offset, dtype, device)

@@ -1,4 +1,4 @@
-"""Storages: the one-dimensional memory that a tensor and all its views see, as bytes or as elements of one dtype."""
+"""Storages: the one-dimensional memory of a tensor and all its views, as bytes or as elements of one dtype."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEPRECATED = (
 
 
 def _flat(array: Any, dtype: Any) -> Any:
-    """All of the memory that an array is a part of, as a 1-d array of a dtype."""
+    """The entire memory that an array is part of, as a 1-d array of a dtype."""
     owner = versions.storage(array)
     axes = sorted(range(owner.ndim), key=lambda d: -abs(owner.strides[d]))
     whole = owner.transpose(axes).reshape(-1)
@@ -33,13 +33,13 @@ def _flat(array: Any, dtype: Any) -> Any:
 
 
 class UntypedStorage:
-    """Memory as bytes: `UntypedStorage(8)`, or `tensor.untyped_storage()`, which shares the tensor's."""
+    """Memory as bytes: `UntypedStorage(8)`, or `tensor.untyped_storage()`, which shares the tensor's memory."""
 
     __module__ = "torch.storage"
     _dtype: dtypes.dtype = dtypes.uint8
-    _own = False  # whether it is memory of its own, and not a tensor's
-    _whole: Any = None  # the memory before it was made shorter
-    filename: str | None = None  # the file that it is shared with
+    _own = False  # whether it owns its memory, rather than a tensor
+    _whole: Any = None  # the memory before it was shortened
+    filename: str | None = None  # the file that it is mapped to
 
     def __init__(self, size: Any = 0, *, device: Any = None):
         data = devices.making(device).zeros(size, numpy.uint8) if isinstance(size, int) else to_array(list(size), dtypes.uint8)
@@ -48,7 +48,7 @@ class UntypedStorage:
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> Any:
-        """The first `nbytes` of a file, mapped into memory; with `shared`, writes reach the file, which grows where it is too short."""
+        """Map the first `nbytes` of a file into memory; with `shared`, writes reach the file, which grows if it is too short."""
         out = cls._of(from_file(filename, shared, nbytes, dtype=dtypes.uint8, device="cpu").array)
         out.filename = filename if shared and nbytes else None
         return out
@@ -68,17 +68,17 @@ class UntypedStorage:
         return self.device.type == "cuda"
 
     def is_shared(self) -> bool:
-        """Whether other processes see the memory."""
+        """Whether other processes share the memory."""
         return self._tensor().is_shared()
 
     def size(self) -> int:
-        """How many elements it has: bytes, in an untyped storage."""
+        """The number of elements: bytes, in an untyped storage."""
         return self.array.size
 
     __len__ = size
 
     def nbytes(self) -> int:
-        """Its length in bytes."""
+        """The size in bytes."""
         return self.array.size * self.array.itemsize
 
     def element_size(self) -> int:
@@ -108,7 +108,7 @@ class UntypedStorage:
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if index.step not in (None, 1):
             raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
-        part = self.array[index]  # a storage of its own in the same memory: safetensors makes its tensors so, and wants them whole
+        part = self.array[index]  # a storage of its own in the same memory: safetensors makes its tensors like this, and needs them whole
         return self._of_like(
             self, numpy.frombuffer(memoryview(part), part.dtype) if part.__class__ is numpy.ndarray and part.size else part
         )
@@ -125,12 +125,12 @@ class UntypedStorage:
         versions.note_write(self.array, "storage")
 
     def fill_(self, value: Any) -> Any:
-        """Write one number everywhere."""
+        """Set every element to one value."""
         self[:] = value
         return self
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> Any:
-        """Write the elements of another storage of the same length into this one."""
+        """Copy the elements of another storage of the same length into this one."""
         if len(source) != len(self):
             raise RuntimeError(f"size mismatch: the storage has {len(self)} elements, the one to copy {len(source)}")
         self.array[...] = devices.move(source.array, self.device).astype(self.array.dtype)
@@ -138,15 +138,15 @@ class UntypedStorage:
         return self
 
     def clone(self) -> Any:
-        """A copy with memory of its own."""
+        """A copy with its own memory."""
         out = type(self)._of_like(self, self.array.copy())
         out._own, out._whole = True, None
         return out
 
     def resize_(self, size: int) -> Any:
-        """Another number of elements; those that remain keep their values, new ones are 0. Tensors that see the memory go on seeing it.
+        """Change the number of elements; remaining ones keep their values, new ones are 0. Tensors continue to share the memory.
 
-        Raises RuntimeError where memory that tensors see would have to grow: it stays where it is here; see `Tensor.resize_`.
+        Raises RuntimeError if memory that tensors share would have to grow, as it cannot move; see `Tensor.resize_`.
         """
         if size < 0:
             raise RuntimeError(f"resize_: expected a size that is not negative, got {size}")
@@ -163,11 +163,11 @@ class UntypedStorage:
         return self
 
     def cpu(self) -> Any:
-        """The same in the CPU's memory; itself when it is there."""
+        """The storage in the CPU's memory; itself if it is there."""
         return self if self.device.type == "cpu" else type(self)._of_like(self, devices.move(self.array, devices.CPU))
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
-        """The same in a GPU's memory."""
+        """The storage in a GPU's memory."""
         return type(self)._of_like(self, devices.move(self.array, devices.device("cuda" if device is None else device)))
 
     def untyped(self) -> UntypedStorage:
@@ -191,7 +191,7 @@ class UntypedStorage:
 
 
 class TypedStorage(UntypedStorage):
-    """Memory as elements of one dtype: what `tensor.storage()` gives. PyTorch warns that it will go; so does this."""
+    """Memory as elements of one dtype, returned by `tensor.storage()`. Deprecated, as in PyTorch, with its warning."""
 
     def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None):
         warnings.warn(_DEPRECATED, UserWarning, stacklevel=2)
@@ -206,7 +206,7 @@ class TypedStorage(UntypedStorage):
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> Any:
-        """RuntimeError: a file does not say what its elements are; `FloatStorage` and its like do."""
+        """Raise RuntimeError: a file does not contain its dtype; use `FloatStorage.from_file` and the like."""
         raise RuntimeError("from_file can only be called on derived classes")
 
     @property
@@ -226,7 +226,7 @@ class TypedStorage(UntypedStorage):
 
 
 class StorageType(type):
-    """The class of `FloatStorage` and its like: calling one makes a TypedStorage of its dtype, and `isinstance` asks for that dtype."""
+    """The class of `FloatStorage` and the like: calling one makes a TypedStorage of its dtype, and `isinstance` tests that dtype."""
 
     dtype: dtypes.dtype
 
@@ -234,11 +234,11 @@ class StorageType(type):
         return isinstance(x, TypedStorage) and x.dtype is cls.dtype
 
     def __call__(cls, *args: Any, device: Any = None) -> TypedStorage:
-        """From a number of elements, zeros; from a sequence, its numbers."""
+        """Make a storage from a number of elements (zeros) or a sequence of values."""
         return TypedStorage(*args, dtype=cls.dtype, device=device)
 
     def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
-        """The first `size` elements of a file, mapped into memory."""
+        """Map the first `size` elements of a file into memory."""
         bytes_ = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
         return TypedStorage(wrap_storage=bytes_, dtype=cls.dtype)
 
@@ -257,18 +257,18 @@ types = {
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory that the tensor and all its views see, as bytes."""
+    """The memory shared by the tensor and all its views, as bytes."""
     return UntypedStorage._of(_flat(self.array, numpy.dtype(numpy.uint8)))
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """The memory that the tensor and all its views see, as elements of its dtype; PyTorch's older form of `untyped_storage`."""
+    """The memory shared by the tensor and all its views, as elements of its dtype; the older form of `untyped_storage`."""
     warnings.warn(_DEPRECATED, UserWarning, stacklevel=2)
     return _typed_storage(self)
 
 
 def _typed_storage(self: Tensor) -> TypedStorage:
-    """The same without the warning, as libraries ask for it."""
+    """The same without the warning, for libraries."""
     out = object.__new__(TypedStorage)
     out.array, out._dtype = _flat(self.array, self.array.dtype), self.dtype
     return out
@@ -289,7 +289,7 @@ def _no_recorded(tensor: Tensor, told: str) -> None:
 
 
 def _seen(flat: Any, shape: tuple, strides: tuple, offset: int) -> Any:
-    """Elements of a 1-d array under a shape and strides; RuntimeError where they would leave it."""
+    """Elements of a 1-d array with a shape and strides. Raises RuntimeError if they are out of bounds."""
     last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else offset
     if last > flat.size or offset < 0:
         raise RuntimeError(
@@ -301,7 +301,7 @@ def _seen(flat: Any, shape: tuple, strides: tuple, offset: int) -> Any:
 
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Make the tensor see other memory: that of a tensor, or of a storage from an offset, under a size and strides; nothing without one."""
+    """Make the tensor refer to the memory of a tensor, or of a storage with an offset, size and strides; without a source, to none."""
     _no_recorded(self, "set_(): a tensor that requires grad cannot be made to see other memory; use no_grad or detach()")
     if source is None:
         self.array = devices.namespace(self.array).empty(0, self.array.dtype)
@@ -323,7 +323,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """In place another size over the same memory, which grows where it must, unset. RuntimeError where a gradient is recorded."""
+    """Resize the tensor in place; new elements are uninitialized. Raises RuntimeError if a gradient is recorded."""
     shape = tuple(sizes[0]) if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else tuple(sizes)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to resize storage with an invalid negative size: {list(shape)}")
@@ -331,13 +331,13 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         return self
     changed, version = shape != self.array.shape, versions.version(self.array)
     _lay(self, shape, order(memory_format or contiguous_format, len(shape)))
-    if changed and not (self if self._view is None else self._view[0])._apart:  # it counts as a write, unless the memory is a `.data`'s
-        versions.note_write(self.array, "resize_", version + 1)  # also where the memory has grown, and is another
+    if changed and not (self if self._view is None else self._view[0])._apart:  # a write, unless to a `.data`
+        versions.note_write(self.array, "resize_", version + 1)  # also if the memory has grown, and is another
     return self
 
 
 def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
-    """In place another size over the same memory, which grows where it must, with the axes in this order there."""
+    """Resize the tensor in place over the same memory, which grows if needed, with the axes in this order in memory."""
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     strides = strides_of(shape, axes)
@@ -349,7 +349,7 @@ def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
         _cut(self)
     views = [self] if self._view is not None else inplace.live(self._views)
     self.array = _seen(flat, shape, strides, offset)
-    for view in views:  # the shapes between the base and the view are no more: what it shows of the memory is
+    for view in views:  # shapes between the base and the view are obsolete: only its memory counts
         (base, _) = view._view or (view, None)
         at = {"size": tuple(view.shape), "stride": view.stride(), "storage_offset": view.storage_offset()}
         source = tuple(base.shape), base.stride(), base.storage_offset()
@@ -358,25 +358,25 @@ def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
 
 
 def _cut(self: Tensor) -> None:
-    """The tensor has got other memory, and is no view any more; neither are its own views."""
+    """Detach the tensor from its base and its views: its memory is another one now."""
     for view in (self, *inplace.live(self._views)):
         view._view = None
     self._views = None
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """In place the size of another tensor."""
+    """Resize the tensor in place to the size of another."""
     return resize_(self, tuple(the_template.shape), memory_format=memory_format)
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """The tensor under another shape of as many elements; PyTorch's older form of `reshape`."""
+    """Return the tensor with another shape of as many elements; the older form of `reshape`."""
     warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
     return self.reshape(*sizes)
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """The tensor under another's shape; PyTorch's older form of `reshape_as`."""
+    """Return the tensor with another's shape; the older form of `reshape_as`."""
     warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
     return self.reshape(tuple(tensor.shape))
 

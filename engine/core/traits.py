@@ -1,4 +1,4 @@
-"""What PyTorch lets one ask of a tensor: what kind it is, how it lies in memory, which device it is on, whose memory it shares."""
+"""Properties of tensors that PyTorch has functions for: kind, memory, device, sharing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensor import Tensor, define
 
 __all__ = ["get_device", "is_distributed", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_storage"]
 
-# every tensor here is dense, not quantised, and on a CPU or a CUDA device
+# every tensor here is dense, not quantized, and on a CPU or CUDA device
 _NEVER = (
     "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested",
     "is_mps", "is_mtia", "is_maia", "is_vulkan", "is_xla", "is_xpu", "is_ipu",
@@ -31,17 +31,17 @@ def _other(other: Any, name: str) -> Tensor:
 
 
 def get_device(input: Tensor) -> int:
-    """The number of the GPU that the tensor is on; -1 on the CPU."""
+    """Return the index of the tensor's GPU; -1 on the CPU."""
     return input.device.index if input.is_cuda and input.device.index is not None else -1
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has negative numbers."""
+    """Whether the dtype is signed."""
     return input.dtype.is_signed
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element of a tensor is not 0. RuntimeError for another number of elements."""
+    """Whether the single element of a tensor is not 0. Raises RuntimeError for any other number of elements."""
     return bool(input)
 
 
@@ -51,17 +51,17 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def is_neg(input: Tensor) -> bool:
-    """Whether the negative sign is still to be applied: never here, it is applied at once."""
+    """Whether negation is pending: never, it is applied at once."""
     return False
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor can never be recorded: never here; `inference_mode` leaves ops unrecorded and its results are usual tensors."""
+    """Whether the tensor was made in inference mode: never, `inference_mode` only disables recording."""
     return False
 
 
 def is_distributed(input: Tensor) -> bool:
-    """Whether the tensor is spread over processes: never."""
+    """Whether the tensor is distributed over processes: never."""
     return False
 
 
@@ -77,14 +77,14 @@ for _ask in (get_device, is_signed, is_nonzero, is_same_size, is_neg, is_inferen
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both are the same part of the same memory, with the same strides."""
+    """Whether both tensors are the same part of the same memory, with the same strides."""
     a, b = self.array, _other(tensor, "is_set_to").array
     same = versions.storage(a) is versions.storage(b) and self.data_ptr() == tensor.data_ptr()
     return same and self.shape == tensor.shape and self.stride() == tensor.stride() and a.dtype == b.dtype
 
 
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """The dimensions from the outermost in memory to the innermost. `ambiguity_check`: RuntimeError where strides leave a choice."""
+    """Return the dimensions from the outermost in memory to the innermost. `ambiguity_check` raises RuntimeError if several orders fit."""
     strides = self.stride()
     if ambiguity_check and len({s for s, n in zip(strides, self.shape, strict=True) if n != 1}) < sum(n != 1 for n in self.shape):
         raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
@@ -94,35 +94,35 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
 
 
 def output_nr(self: Tensor) -> int:
-    """Which of its op's results the tensor is; 0 for a leaf."""
+    """The index of the tensor among its op's results; 0 for a leaf."""
     return self.node.attrs.get("index", 0) if self.node is not None and self.node.op is not None and self.node.op.picks else 0
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is locked in place for copies to a GPU: never here."""
+    """Whether the memory is page-locked for copies to a GPU: never."""
     return False
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """The tensor itself: pinning speeds copies to a GPU up and changes no result. RuntimeError for a tensor on a GPU."""
+    """Return the tensor itself: pinning only speeds up copies to a GPU. Raises RuntimeError for a tensor on a GPU."""
     if not self.is_cpu:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     return self
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Nothing: memory goes back to its pool in the order of the one stream that is used here. RuntimeError for a CPU tensor."""
+    """Do nothing: memory returns to its pool in the order of the only stream in use. Raises RuntimeError for a CPU tensor."""
     if not self.is_cuda:
         raise RuntimeError("record_stream is for tensors on a GPU")
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-    """The tensor itself, which is dense; cast where `dtype` says so."""
+    """Return the tensor itself, which is dense; cast to `dtype` if given."""
     return self if dtype is None else self.to(dtypes.as_dtype(dtype))
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """What a module puts in this tensor's place when a state is loaded: itself with the numbers of `other`, or `other` with `assign`."""
+    """Return the tensor to use when a module loads a state: this one with the values of `other`, or `other` if `assign`."""
     return other.detach() if assign else self.copy_(other).detach()
 
 
