@@ -44,7 +44,7 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser(
         "lab",
         help="copy the lessons into a folder and open JupyterLab on the first one",
-        epilog="Arguments after -- go to JupyterLab as they are: workbench lab --no-browser -- --ServerApp.base_url=/user/me/",
+        epilog="Arguments after -- are passed to JupyterLab: workbench lab --no-browser -- --ServerApp.base_url=/user/me/",
     )
     one.add_argument("dir", nargs="?", type=Path, metavar="DIR", help=f"the folder (default: this one if it is empty, else ./{FOLDER})")
     one.add_argument("--no-browser", action="store_true", help="start the server only, and print its address")

@@ -52,7 +52,7 @@ def assert_unchanged(loss: Tensor, file: str | os.PathLike[str], update: bool | 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(_text(nodes), encoding="utf-8")
         return
-    how = f"Write it with {UPDATE}=1, --update or update=True, look at it, and commit it."
+    how = f"Write it with {UPDATE}=1, --update or update=True, review it, and commit it."
     if not path.exists():
         raise AssertionError(f"{path} does not exist: there is nothing to compare the graph with. {how}")
     held = json.loads(path.read_text(encoding="utf-8"))

@@ -141,7 +141,7 @@ def test_a_pass_that_is_stepped_through_is_told_as_the_workbenchs_own(kernel):
     told = printed(kernel.run("print(wb.why_alive(R()))"))
     assert "the variable s (the workbench's View) → its graph → saved by exp 300×300 for d_input" in told, told
     assert "by 1 chain:" in told
-    assert 'The workbench keeps it too, to show it: wb.release("view", "recordings") lets go of it.' in told
+    assert 'The workbench keeps it too, to show it: wb.release("view", "recordings") frees it.' in told
     kernel.run("del s")
 
 
@@ -149,7 +149,7 @@ def test_what_the_workbench_alone_keeps_is_no_chain(kernel):
     kernel.run("%%watch\nh = fresh()\ndel h")
     told = printed(kernel.run("print(wb.why_alive(R()))"))
     assert "nothing of yours was found that keeps it alive" in told
-    assert 'The workbench keeps it, to show it: wb.release("recordings") lets go of it.' in told
+    assert 'The workbench keeps it, to show it: wb.release("recordings") frees it.' in told
     kernel.run('wb.release("recordings")')
     assert printed(kernel.run("print(R() is None)")) == "True\n", told
 

@@ -432,8 +432,7 @@ def test_a_few_units_that_are_zero_on_one_batch_are_no_finding_and_too_few_sampl
     assert checked(lambda: program(32, 5, 64)).findings == []
     few = checked(lambda: program(32, 16, 8))
     assert (
-        few.findings == []
-        and "Too few samples to tell dead units from others: 16 of 32 units of 1 (relu) were 0 for all 8 samples." in few.text
+        few.findings == [] and "Too few samples to distinguish dead units: 16 of 32 units of 1 (relu) were 0 for all 8 samples." in few.text
     )
     assert [one.code for one in checked(lambda: program(32, 16, 32)).findings] == ["dead-units"]
 

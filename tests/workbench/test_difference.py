@@ -107,7 +107,7 @@ def test_nan_at_the_same_place_is_the_same_and_elsewhere_is_not():
     a, b = engine.tensor([1.0, -1.0]), engine.tensor([-1.0, 1.0])
     assert all(change.status == "same" for change in Difference(recorded(a.log), recorded(a.log)).changes)
     found = Difference(recorded(a.log), recorded(b.log))
-    assert any("NaN or Inf stand at other places" in change.words for change in found.changes)
+    assert any("NaN or Inf are at other positions" in change.words for change in found.changes)
 
 
 def test_long_stretches_are_matched_in_order(monkeypatch):

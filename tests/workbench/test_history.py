@@ -236,7 +236,7 @@ def test_logged_numbers_belong_to_the_step_under_way_or_just_ended(data):
     h.log(validation=numpy.float32(0.5))
     assert {n: c.steps.tolist() for n, c in h.scalars.items()} == {"loss": [0, 1, 2], "accuracy": [0, 1, 2], "validation": [2]}
     assert h.scalars["loss"].values.tolist() == losses
-    with pytest.raises(ValueError, match=r"one number for each name, but loss has shape \(16, 2\)"):
+    with pytest.raises(ValueError, match=r"one number per name, but loss has shape \(16, 2\)"):
         h.log(loss=model(x))
     with pytest.raises(TypeError, match="but loss is of type str"):
         h.log(loss="0.5")
@@ -390,7 +390,7 @@ def test_what_cannot_be_recorded_is_said():
     with pytest.raises(ValueError, match="the optimizer updates no parameter of this Net"):
         wb.history(model, optim.SGD(Net().parameters(), lr=0.1))
     for wrong in ({"every": 0}, {"keep": 1}, {"every": 1.5}):
-        with pytest.raises(ValueError, match=f"wb.history: {next(iter(wrong))} is a whole number of steps"):
+        with pytest.raises(ValueError, match=f"wb.history: {next(iter(wrong))} is an integer number of steps"):
             wb.history(model, **wrong)
     h = wb.history(model)
     with pytest.raises(KeyError, match=r"no parameter or module named 'head.wieght'; it has, among others, head.weight"):

@@ -68,7 +68,7 @@ def test_inspecting_keeps_no_variable_alive():
         alive = weakref.ref(x)
         del x
         assert alive() is None
-        assert "gone" in asked(session, type="inspect", node=0)[0]["missing"]
+        assert "no longer exists" in asked(session, type="inspect", node=0)[0]["missing"]
     finally:
         gc.enable()
 

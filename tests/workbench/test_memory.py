@@ -410,7 +410,7 @@ def test_every_event_has_a_sentence_and_a_live_set_of_its_bytes():
     assert any(text.startswith("linear, line ") for text in texts)
     assert any("the gradient on its way to" in text and "came in the backward step of" in text for text in texts)
     assert any(text.startswith("the optimizer began to keep exp_avg of") for text in texts)
-    assert any("was let go" in text for text in texts)
+    assert any("was freed" in text for text in texts)
 
 
 # -- whose it is -------------------------------------------------------------------------------------------------------------

@@ -431,7 +431,7 @@ def test_batch_normalisation_is_mentioned_where_samples_meet_in_it():
     weight = engine.tensor(numpy.random.default_rng(7).normal(size=(5, 4)))
     session = stepped((model(engine.tensor(x)) * weight).sum(), model=model)
     told, _ = asked(session, type="ask_sample_gradients", node=node(session, model[0].weight))
-    assert "Samples meet in batch normalisation" in told["how"]
+    assert "Batch normalization mixes samples" in told["how"]
     assert told["total"] == pytest.approx(numpy.linalg.norm(model[0].weight.grad.array), rel=1e-6)  # the shares sum to the gradient
 
 

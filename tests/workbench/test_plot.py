@@ -192,7 +192,7 @@ def test_histograms_that_do_not_exist_are_refused(trained):
         plot.histograms(h, "1", of="grad")
     with pytest.raises(ValueError, match='kind is "heat" or "ridge", got \'3d\''):
         plot.histograms(h, "1", kind="3d")
-    with pytest.raises(ValueError, match="bins is a whole number"):
+    with pytest.raises(ValueError, match="bins is an integer"):
         plot.histograms(h, "1", bins=0)
     with pytest.raises(TypeError, match="wb.plot.histograms takes a history"):
         plot.histograms(nn.Tanh(), "1")
@@ -317,9 +317,9 @@ def test_images_that_cannot_be_drawn_are_refused():
         plot.images(numpy.zeros((2, 4, 4)), value_range="all")
     with pytest.raises(ValueError, match="has no pixels to draw"):
         plot.images(numpy.zeros((0, 4, 4)))
-    with pytest.raises(ValueError, match="columns is a whole number, 1 or more; got -1"):
+    with pytest.raises(ValueError, match="columns is an integer, 1 or more; got -1"):
         plot.images(numpy.zeros((2, 4, 4)), columns=-1)
-    with pytest.raises(TypeError, match="complex numbers are no colours"):
+    with pytest.raises(TypeError, match="complex values cannot be drawn"):
         plot.images(numpy.zeros((4, 4), complex))
 
 
@@ -444,14 +444,14 @@ def test_a_surface_that_cannot_be_computed_is_refused(trained):
         (ValueError, "0.weight has shape \\(6, 3\\), but its direction has shape \\(2, 2\\)", {"directions": (shape, {})}),
         (ValueError, "no parameter named 'wieght'; it has 0.weight", {"directions": ({"wieght": 1}, {})}),
         (TypeError, "directions are two dicts", {"directions": ({},)}),
-        (ValueError, "points is a whole number, 3 or more", {"points": 2}),
+        (ValueError, "points is an integer, 3 or more", {"points": 2}),
         (ValueError, "span is larger than 0", {"span": 0}),
     ):
         with pytest.raises(error, match=words):
             plot.landscape(model, loss, **given)
     with pytest.raises(TypeError, match="loss is a function without arguments that computes the loss, got Tensor"):
         plot.landscape(model, loss())
-    with pytest.raises(ValueError, match=r"one number for each name, but the loss has shape \(2,\)"):
+    with pytest.raises(ValueError, match=r"one number per name, but the loss has shape \(2,\)"):
         plot.landscape(model, lambda: engine.ones(2))
     with pytest.raises(TypeError, match="takes an engine.nn.Module, got int"):
         plot.landscape(3, loss)

@@ -211,7 +211,7 @@ def test_predict_then_reveal():
 
 
 def test_bad_questions_are_refused():
-    with pytest.raises(ValueError, match="asks for one of"):
+    with pytest.raises(ValueError, match="kind of a question is one of"):
         wb.teach.quiz("?", 1, "essay")
     with pytest.raises(ValueError, match="at least two"):
         wb.teach.quiz("?", "a", "choice", choices=["a"])
@@ -219,7 +219,7 @@ def test_bad_questions_are_refused():
         wb.teach.quiz("?", 1, tolerance=-1)
     with pytest.raises(KeyError, match="No question"):
         wb.teach.quiz.answer("nope", 1)
-    assert "not there yet" in wb.teach.quiz("?", lambda: None, id="none").answer("1")
+    assert "does not exist yet" in wb.teach.quiz("?", lambda: None, id="none").answer("1")
     x, w, z, loss = program()
     loss.backward()
     assert "could not be computed" in wb.teach.quiz.gradient(w, loss).answer("[1, 1]")  # the graph was freed

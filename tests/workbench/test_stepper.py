@@ -373,7 +373,7 @@ def test_a_step_with_many_inputs_is_told_in_one_breath():
     stepper.to(2)
     step = stepper.step(2)
     assert step is not None and step.op == "stack" and len(step.contributions) == 17
-    assert step.sentence.count("gains") == 4 and step.sentence.endswith("; 13 more inputs gain theirs.")
+    assert step.sentence.count("gains") == 4 and step.sentence.endswith("; 13 more inputs get theirs.")
 
 
 def test_gradients_that_a_pass_inside_a_step_adds_go_back_and_forth_too():

@@ -291,7 +291,7 @@ def test_the_guard_leaves_no_hook_in_a_graph_of_pytorchs() -> None:
 
 
 def test_why_says_that_it_searches_for_tensors_of_the_engine() -> None:
-    with pytest.raises(TypeError, match=r"got torch\.Tensor; what holds a tensor of PyTorch's is not searched for: wb\.memory\(\)"):
+    with pytest.raises(TypeError, match=r"got torch\.Tensor; references to PyTorch tensors are not searched: wb\.memory\(\)"):
         wb.why_alive(torch.ones(2))
 
 

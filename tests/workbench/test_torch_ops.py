@@ -245,7 +245,7 @@ def unusual():
         warnings.simplefilter("ignore")
         yield "Sparse", dense.to_sparse(), dense
         yield "Sparse", dense.to_sparse_csr(), dense
-        yield "Quantised", torch.quantize_per_tensor(dense, 0.5, 0, torch.qint8), dense
+        yield "Quantized", torch.quantize_per_tensor(dense, 0.5, 0, torch.qint8), dense
         yield "nested", torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)]), torch.tensor([1.0, 1, 0, 0, 0])
         yield "nested", torch.nested.nested_tensor([torch.ones(2), torch.zeros(3)], layout=torch.jagged), torch.tensor([1.0, 1, 0, 0, 0])
         yield "meta", torch.ones(2, 2, device="meta"), None

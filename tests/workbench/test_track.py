@@ -183,9 +183,9 @@ def test_report_takes_numbers_and_tensors_and_keeps_no_graph():
     assert node() is None
     assert {n: c.last for n, c in t.scalars.items()} == {"loss": 5.0, "count": 3.0, "share": 0.5, "right": 1.0, "half": 0.25}
     assert all(type(c.last) is float for c in t.scalars.values())
-    with pytest.raises(ValueError, match=r"track.report takes one number for each name, but w has shape \(2,\)\. Give its mean"):
+    with pytest.raises(ValueError, match=r"track.report takes one number per name, but w has shape \(2,\)\. Give its mean"):
         t.report(w=w)
-    with pytest.raises(TypeError, match="track.report takes one number for each name, but loss is of type NoneType"):
+    with pytest.raises(TypeError, match="track.report takes one number per name, but loss is of type NoneType"):
         t.report(loss=None)
     with pytest.raises(TypeError, match="track.report takes real numbers, but z is 1j"):
         t.report(z=engine.tensor(numpy.array(1j)))
@@ -252,7 +252,7 @@ def test_what_cannot_be_looped_over_is_said():
     with pytest.raises(TypeError, match=r"wb.progress takes something to loop over, got int. For 100 turns: wb.progress\(range\(100\)\)"):
         wb.progress(100)
     for total in (-1, 2.5, True):
-        with pytest.raises(ValueError, match="wb.progress: total is the number of turns, 0 or more"):
+        with pytest.raises(ValueError, match="wb.progress: total is the number of iterations, 0 or more"):
             wb.progress([1], total=total)
 
 

@@ -84,7 +84,7 @@ def test_sums_spreads_and_gains_are_what_they_are_said_to_be(case):
                     if "took" in part.sentence:
                         taken_there = after != 0
                         assert close(numpy.where(taken_there, whole, 0), after) and (taken_there.sum(tuple(part.axes)) <= 1).all()
-                    elif "of its own" in part.sentence:
+                    elif "its own factor" in part.sentence:
                         assert not close(whole, after) and not close(whole / count, after), part.sentence
                     else:
                         assert close(whole / count if f"1/{count}" in part.sentence else whole, after), part.sentence

@@ -62,7 +62,7 @@ def test_the_first_turns_and_those_of_a_power_of_two_are_there_and_no_others(soo
     graph.finish({})
     message = graph.message()
     assert message.dropped == r.dropped > 0
-    assert message.left_out.startswith("11 of 100 turns of the training were recorded")
+    assert message.left_out.startswith("11 of 100 training iterations were recorded")
 
 
 def test_every_turn_can_be_asked_for(soon):

@@ -284,7 +284,7 @@ def test_what_cannot_be_forked_says_why():
         forks_of(stepper).make(Edit(10**6, "g"))
     with pytest.raises(Cannot, match="gets no gradient"):
         forks_of(stepper).make(Edit(stepper.plan[1], "g", slot=1))
-    with pytest.raises(Cannot, match="hands its gradient to nobody"):
+    with pytest.raises(Cannot, match="passes its gradient to no other node"):
         forks_of(stepper).make(Edit(row_of(stepper.recording, x), "g", slot=0))
 
 

@@ -61,7 +61,7 @@ class Breakpoint:
         """Create a breakpoint at `op`, at a `name` or `module` glob, or anywhere; `when` is a condition such as "norm > 1e3"."""
         given = [(where, what.strip()) for where, what in (("op", op), ("name", name), ("module", module)) if what.strip()]
         if len(given) > 1:
-            raise BadCondition(f"A breakpoint stands at an op, a name or a module; this one names {' and '.join(w for w, _ in given)}.")
+            raise BadCondition(f"A breakpoint is at an op, a name or a module; this one has {' and '.join(w for w, _ in given)}.")
         if not given and not when.strip():
             raise BadCondition('A breakpoint needs a place or a condition: op="mul", name="layers.*.weight", module="encoder", "nan > 0".')
         where, what = given[0] if given else ("any", "")

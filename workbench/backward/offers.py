@@ -10,7 +10,7 @@ from ..graph.graph import Graph
 from ..recording.recording import Recording
 from .stepper import PassEnded, Stepper
 
-GONE = "The program has let go of this tensor, so its backward pass cannot be run any more. Run the cell again."
+GONE = "The program has freed this tensor, so its backward pass can no longer run. Run the cell again."
 
 
 def roots(recording: Recording) -> list[int]:

@@ -109,8 +109,8 @@ class Replay:
         for node in self.nodes[start:place]:
             if node.op is not None and node.saved is tape.FREED:
                 raise protocol.Refused(
-                    "It was not kept, and cannot be computed again: backward() freed what the tape had saved. Its step tells what it was; "
-                    "backward(retain_graph=True) keeps the tape."
+                    "It was not kept, and cannot be recomputed: backward() freed the saved tensors. Its step has a summary; "
+                    "backward(retain_graph=True) keeps them."
                 )
             if node.op is not None and isinstance(node.saved, tape.Packed):
                 raise protocol.Refused("It was not kept, and is not computed again: the hooks that unpack saved tensors would run twice.")

@@ -412,7 +412,7 @@ class Stepper:
     def _revive(self) -> None:
         """Restart the generator after an interrupt and run it to the current step. Rules are deterministic, so it is the same pass."""
         if self._begin is None:
-            raise PassEnded(self.failure or "This pass is a record: it can be looked at, but not run on.")
+            raise PassEnded(self.failure or "This pass is a record: it can be viewed, but not continued.")
         here = self.index
         while self.index:
             self._undo()

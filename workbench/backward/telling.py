@@ -32,7 +32,7 @@ def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
         was = None if mine is None else summary(mine.array)
         now = None if not taken.changed else arrived if mine is None else summary(mine.array + _conj(upstream))
         if node.tensor() is None:
-            end = "is dropped, for the tensor is gone"
+            end = "is dropped, because the tensor no longer exists"
         elif not taken.changed:
             end = f"is complete; {own} stays as it is"
         elif was is None or now is None:
@@ -107,7 +107,7 @@ def gain_text(r: Recording, target: int, called: str, gained: protocol.Summary, 
 def gains(told: list[str]) -> str:
     """Join what a step's inputs gained; for more than five, only the first four."""
     if len(told) > 5:
-        told = [*told[:4], f"{len(told) - 4} more inputs gain theirs"]
+        told = [*told[:4], f"{len(told) - 4} more inputs get theirs"]
     return "; ".join(told) or "no input wants a gradient"
 
 

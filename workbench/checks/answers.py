@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def thorough(session: Session, request: protocol.AskFindings, client: Client) -> list[Sent]:
     """Run every check over every value. Refused while a cell runs."""
     if session.busy():
-        raise protocol.Refused("A cell is running. The checks look at what it made when it has ended.")
+        raise protocol.Refused("A cell is running. The checks run when it has ended.")
     check(session, thorough=True, but=client)
     return [message(session, request.id)]
 

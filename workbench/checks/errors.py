@@ -47,7 +47,7 @@ def _operation(case: Case) -> list[Finding]:
         whole = op in ("cross_entropy", "nll_loss")
         sentence = (
             f"{op} failed{case.at(row)}: its targets are {r.dtype[case.input(row, 1)]}, and it takes "
-            f"{'whole numbers, the classes' if whole else 'floats'}."
+            f"{'integers, the class indices' if whole else 'floats'}."
         )
         why = "Classes are counted, so they are int64; targets of other losses are compared with floats."
         return [
@@ -123,7 +123,7 @@ def _ending(case: Case) -> list[Finding]:
                 sentence,
                 row,
                 why,
-                "compute the loss anew before each backward(); detach() what is carried over; retain_graph=True where it is meant",
+                "recompute the loss before each backward(); detach() tensors carried over; or use retain_graph=True if intended",
                 site=site,
             )
         ]
@@ -133,7 +133,7 @@ def _ending(case: Case) -> list[Finding]:
         row = _last(case)
         sentence = (
             f"backward(){at} was called on {case.called(row) if row >= 0 else 'a tensor'} of shape "
-            f"{inspector.shape_text(case.r.shape[row]) if row >= 0 else '?'}; it begins at one number."
+            f"{inspector.shape_text(case.r.shape[row]) if row >= 0 else '?'}; it starts from a scalar."
         )
         return [
             case.finding(
@@ -141,7 +141,7 @@ def _ending(case: Case) -> list[Finding]:
                 "error",
                 sentence,
                 row,
-                "A gradient is of one number with respect to many.",
+                "A gradient is that of a scalar with respect to many values.",
                 "loss.mean().backward(), or loss.sum().backward()",
                 site=site,
             )
@@ -154,7 +154,7 @@ def _ending(case: Case) -> list[Finding]:
                 "error",
                 sentence,
                 -1,
-                "The tape would have to differentiate by a value that is gone.",
+                "The backward pass would need a value that was overwritten.",
                 "with no_grad(): w -= lr * w.grad",
                 site=site,
             )
@@ -167,7 +167,7 @@ def _ending(case: Case) -> list[Finding]:
                 "error",
                 sentence,
                 -1,
-                "An array cannot tell the tape what is done with it.",
+                "Operations on an array are not recorded on the tape.",
                 "x.detach().numpy(); where the gradient is wanted, compute with the tensor",
                 site=site,
             )
@@ -225,7 +225,7 @@ def _spoiled(case: Case) -> Finding:
         f"{by[1] if by else 'An in-place op'}{f' at {place(site)}' if site is not None else ''} wrote over "
         f"what {r.op_name(saved)}{case.at(saved)} had saved for backward: {values}."
     )
-    why = f"The backward step of {r.op_name(saved)} needs the values as they were; with others the gradient would be wrong without a word."
+    why = f"The backward step of {r.op_name(saved)} needs the original values; with others the gradient would be silently wrong."
     name = by[1] if by else "x.add_(y)"
     fix = (
         f"the out-of-place form: {name.rstrip('_')} instead of {name}"
@@ -257,7 +257,7 @@ def _spoiled_by_pytorch(case: Case, site: Site | None, at: str) -> list[Finding]
     writes = [row for row in range(r.count) if r.note[row].startswith("in place") and r.inputs(row) and tuple(r.shape[row]) == dims]
     named = [row for row in writes if r.op_name(r.inputs(row)[0][0]).replace("_", "").lower() == maker]
     writer = (named or writes or [-1])[-1]
-    why = "The backward step of an op needs the values as they were; with others the gradient would be wrong without a word."
+    why = "The backward step of an op needs the original values; with others the gradient would be silently wrong."
     if writer < 0:
         update = case.witness.updates[-1] if case.witness.updates else None
         wrote = case.site_of(update.where) if update is not None else None
@@ -287,7 +287,7 @@ def _untracked(case: Case, at: str, site: Site | None) -> Finding:
         sentence += f" {case.called(row)}: {why}"
     fix = "take the op that has no derivative, detach(), item() or no_grad() out of the way from parameters to loss"
     if broken < 0:
-        fix = "requires_grad=True on what is to be learned, before it is used"
+        fix = "set requires_grad=True on the parameters, before they are used"
     why = "Without a path to a parameter there is nothing to compute, and nothing is learned."
     return case.finding(
         "loss-detached", "error", sentence, broken if broken >= 0 else row, why, fix, site=case.site(broken) if broken >= 0 else site

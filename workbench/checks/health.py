@@ -88,10 +88,10 @@ def _zero(case: Case, nothing: list[int], count: int, most: float) -> Finding:
     if most == 0:
         sentence = f"Every gradient is exactly 0, in all {count} parameters."
         why = "Nothing is learned: gradients were multiplied by 0 (a clipping to 0, a loss weighted by 0), or no unit lets any through."
-        fix = "look at what is done to the gradients between backward() and step(), such as clip_grad_norm_(..., max_norm)"
+        fix = "check what changes the gradients between backward() and step(), such as clip_grad_norm_(..., max_norm)"
     else:
         sentence = f"The gradient of {told} is exactly 0, while others are up to {inspector.number_text(most)}."
-        why = "What lies between them and the loss has the slope 0: ReLUs that are dead, saturated units, or a multiplication by 0."
+        why = "An op between them and the loss has slope 0: dead ReLUs, saturated units, or a multiplication by 0."
         fix = "a smaller learning rate and the model made anew; leaky_relu or GELU; normalised inputs"
     return case.finding("zero-gradient", "warning", sentence, nothing[0], why, fix, operands=[case.operand(row) for row in nothing[:4]])
 
@@ -141,4 +141,4 @@ def unsure(case: Case) -> str:
     if not some:
         return ""
     told = several([f"{one.dead} of {one.units} units of {_named(one)} were 0 for all {one.samples} samples" for one in some])
-    return f"Too few samples to tell dead units from others: {told}. A healthy unit is 0 for about half of them; {enough} are enough."
+    return f"Too few samples to distinguish dead units: {told}. A healthy unit is 0 for about half of them; {enough} are enough."

@@ -85,7 +85,7 @@ def report(looked: Looked, title: str = "") -> str:
     findings, unsure = looked
     head = f"{title}: " if title else ""
     if not findings:
-        said = "nothing found. Looked at: values and gradients that are not finite, shapes, parameters, the training loop, losses."
+        said = "nothing found. Checked: non-finite values and gradients, shapes, parameters, the training loop, losses."
         return f"{head}{said} {unsure}".rstrip()
     counts = [(kind, sum(one.severity == kind for one in findings)) for kind in ORDER]
     lines = [head + ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in counts if n)]

@@ -31,7 +31,7 @@ def _softmax_twice(case: Case) -> Iterator[Finding]:
             sentence = (
                 f"cross_entropy{case.at(row)} is given the result of {op}{case.at(before)}; it takes logits and applies log_softmax itself."
             )
-            why = "Squashed twice, scores lie between 0 and 1: the loss cannot come near 0, and gradients are small. It learns, but badly."
+            why = "Normalized twice, scores are between 0 and 1: the loss cannot approach 0, and gradients are small. Learning is slow."
             yield case.finding(
                 "softmax-before-cross-entropy",
                 "error",
@@ -51,7 +51,7 @@ def _not_log(case: Case) -> Iterator[Finding]:
         op = case.r.op_name(before)
         if op in ("softmax", "linear", "matmul", "sigmoid") or op == "add" and case.r.op_name(case.input(before)) == "matmul":
             sentence = f"nll_loss{case.at(row)} takes log-probabilities, and is given the result of {op}{case.at(before)}."
-            why = "It returns minus the chosen number, whatever that is: with scores the loss falls without limit."
+            why = "It returns minus the selected value: with scores the loss falls without bound."
             yield case.finding(
                 "nll-without-log-softmax",
                 "error",
@@ -197,7 +197,7 @@ def _float_division(case: Case) -> Iterator[Finding]:
         if source >= 0 and r.grad[source] and _reaches_a_loss(case, row):
             op = r.op_name(row)
             sentence = f"{op}{case.at(row)} is flat: its derivative is 0 wherever it has one, and no gradient comes through."
-            why = "What stands before it gets a gradient of zeros from this path, or none."
+            why = "Everything before it gets a gradient of zeros from this path, or none."
             yield case.finding(
                 "flat-op",
                 "warning",

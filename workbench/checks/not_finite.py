@@ -95,7 +95,7 @@ def _forward(case: Case, kind: str, bad: BadRow, nan: BadRow | None, severity: S
     cause, fix = _because(case, kind, bad)
     sentence = f"{op} made the first {kind}{turn}{case.at(row)}: {where}{many}."
     if not bad.exact:
-        sentence = f"{op} is the first op known to have {kind}{turn}{case.at(row)}: {where}{many}; values before it were let go."
+        sentence = f"{op} is the first op known to have {kind}{turn}{case.at(row)}: {where}{many}; earlier values were freed."
     if nan is not None:
         cause += f" From it {r.op_name(nan.row)}{case.at(nan.row)} made the first NaN: {_because(case, 'NaN', nan)[0]}"
     return case.finding(f"{CODES[kind]}-forward", severity, sentence, row, cause, fix, operands=operands)
@@ -152,9 +152,7 @@ def _hidden(case: Case) -> list[Finding]:
             array = value_of(r, source)
             if slot and r.grad[source] and array is not None and "NaN" in values.kinds(array):
                 sentence = f"where{case.at(row)} throws away NaN of {case.called(source)}, which requires a gradient."
-                why = (
-                    "The gradient of what is thrown away is 0, and 0 times the infinite slope that made the NaN is NaN again, in backward."
-                )
+                why = "The gradient of unselected values is 0, and 0 times the infinite slope that made the NaN is NaN in backward too."
                 fix = "make the input harmless first: x_safe = where(mask, x, 1.0), then log(x_safe)"
                 return [
                     case.finding(
@@ -175,7 +173,7 @@ def _operand(case: Case, row: int, array: Any, at: tuple[int, ...] | None) -> Op
     name = case.called(row)
     words = "" if case.r.kind[row] == "constant" or array is None else values.health(array)
     told = f"{values.indexed(name, at)} = {number_text(value)}" if at is not None and value is not None and hasattr(array, "shape") else ""
-    return case.operand(row, (), words if array is not None else "its value was let go", told)
+    return case.operand(row, (), words if array is not None else "its value was freed", told)
 
 
 def _received(case: Case, bad: BadStep) -> Finding:
@@ -225,10 +223,10 @@ def because(op: str, kind: str, at: list[Any], infinite: bool = False) -> tuple[
     y = at[1] if len(at) > 1 else None
     if op in ("log", "log2", "log10", "log1p"):
         edge = -1 if op == "log1p" else 0
-        what = "of a negative number is not defined" if kind == "NaN" else f"of {edge} is −Inf"
+        what = "of a negative number is undefined" if kind == "NaN" else f"of {edge} is −Inf"
         return f"{op} {what}.", f"{op}(x.clamp(min=1e-8)); after softmax: log_softmax(x)"
     if op in ("sqrt", "rsqrt"):
-        what = "of a negative number is not defined" if kind == "NaN" else "of 0 is infinite"
+        what = "of a negative number is undefined" if kind == "NaN" else "of 0 is infinite"
         return f"{op} {what}.", f"{op}(x.clamp(min=0) + 1e-8)"
     if op in ("div", "reciprocal"):
         below = y if op == "div" else x
@@ -244,7 +242,7 @@ def because(op: str, kind: str, at: list[Any], infinite: bool = False) -> tuple[
         )
     if op == "pow":
         if kind == "NaN":
-            return "A negative number to a power that is no whole number is not defined.", "x.abs().pow(p), or x.clamp(min=0).pow(p)"
+            return "A negative number to a non-integer power is undefined.", "x.abs().pow(p), or x.clamp(min=0).pow(p)"
         return "The power is too large for the dtype, or 0 to a negative power.", "x.clamp(min=1e-8, max=1e4).pow(p)"
     if op in ("asin", "acos", "atanh", "logit", "erfinv"):
         return f"{op} is defined between its limits only.", "clamp the input: x.clamp(-1 + 1e-6, 1 - 1e-6) (logit: eps=1e-6)"
@@ -264,7 +262,7 @@ def because(op: str, kind: str, at: list[Any], infinite: bool = False) -> tuple[
     if kind == "NaN":
         return (
             "From here on every result that depends on it is NaN, and so is the loss.",
-            "look at the operands: clamp what is out of range",
+            "check the operands: clamp values that are out of range",
         )
     return (
         "The result is beyond the largest number of the dtype (float16: 65504, float32: 3.4e38).",
@@ -288,5 +286,5 @@ def because_backward(op: str, at: list[Any]) -> tuple[str, str]:
         return "0 · Inf is NaN: an operand, or the gradient that came in, is huge.", "keep infinities out of the forward pass by clamp()"
     return (
         "What it hands on reaches every parameter before it; an optimizer that uses it makes them NaN too.",
-        "nn.utils.clip_grad_norm_ does not help here: mend the op's input (clamp, eps)",
+        "nn.utils.clip_grad_norm_ does not help here: fix the op's input (clamp, eps)",
     )

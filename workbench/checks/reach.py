@@ -89,14 +89,14 @@ def _unreached(case: Case) -> Iterator[Finding]:
     if lost:
         told, line = several([name for name, _ in lost]), _leaves_the_graph(case, lost[0][1])
         how = (
-            f": line {line[1]} of {source.cell_of(line[0]) or line[0].rpartition('/')[2]} takes numbers out of the graph: {line[2]}"
+            f": line {line[1]} of {source.cell_of(line[0]) or line[0].rpartition('/')[2]} takes values out of the graph: {line[2]}"
             if line
             else ""
         )
         sentence = (
             f"No gradient reaches {told}: the loss does not depend on what was computed from {'it' if len(lost) == 1 else 'them'}{how}."
         )
-        why = "item(), numpy(), float() and the like give numbers, through which no gradient flows."
+        why = "item(), numpy(), float() and the like return plain values, through which no gradient flows."
         yield case.finding(
             "gradient-lost",
             "error",
@@ -168,8 +168,8 @@ def _frozen(case: Case) -> Iterator[Finding]:
     frozen = [(row, name) for row, name, p in used if row > learning >= 0 and case.updates(p)]
     if frozen:
         told = several([case.r.names.get(row) or name for row, name in frozen])
-        sentence = f"{told} {'is' if len(frozen) == 1 else 'are'} frozen (requires_grad=False), while what comes before learns."
-        why = "The optimizer has them and leaves them as they are. In fine-tuning it is the new last layer that learns."
+        sentence = f"{told} {'is' if len(frozen) == 1 else 'are'} frozen (requires_grad=False), while earlier layers learn."
+        why = "The optimizer has them but does not change them. In fine-tuning, it is usually the new last layer that learns."
         fix = "freeze the other part; or leave these out of the optimizer, where it is meant"
         operands = [case.operand(row) for row, _ in frozen[:4]]
         yield case.finding("frozen-output", "note", sentence, frozen[0][0], why, fix, operands=operands)
@@ -187,7 +187,7 @@ def _not_updated(case: Case) -> Iterator[Finding]:
     operands = [case.operand(row) for _, row in forgotten[:4] if row >= 0]
     if strangers:
         name = type(strangers[0]).__name__
-        sentence = f"{name} updates parameters that took no part in the loss; those that did, {told}, are in no optimizer."
+        sentence = f"{name} updates parameters that were not used in the loss; those that were, {told}, are in no optimizer."
         why = (
             "The model was made again (its cell was run once more, or it was copied) after the optimizer, which "
             "still holds the old parameters."

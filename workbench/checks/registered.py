@@ -99,7 +99,7 @@ def _tensors(case: Case, thorough: bool) -> Iterator[Finding]:
             yield case.finding("unregistered-parameter", "error", sentence, row, why, fix, site=site, operands=[case.operand(row)])
         elif thorough:
             sentence = f"{one.attribute} of {owner} is a plain tensor: it does not learn, and state_dict() and to() pass it by."
-            why = "A module knows what is an nn.Parameter, which learns, or a buffer, which does not; both are saved and moved with it."
+            why = "A module registers an nn.Parameter, which learns, or a buffer, which does not; both are saved and moved with it."
             fix = f'self.{one.attribute} = nn.Parameter(...) where it is to learn; else self.register_buffer("{one.attribute}", ...)'
             yield case.finding("unregistered-tensor", "note", sentence, row, why, fix, site=site, operands=[case.operand(row)])
 

@@ -173,7 +173,7 @@ def _rate(case: Case) -> Iterator[Finding]:
             sentence,
             -1,
             "Below 6e-8 float32 rounds the change away.",
-            "a larger learning rate; check what the scheduler makes of it",
+            "a larger learning rate; check how the scheduler changes it",
             site=site,
         )
 
@@ -235,7 +235,7 @@ def _collected(case: Case) -> Iterator[Finding]:
             if free
             else "No backward() has freed what the tape saved for them: memory grows with each turn, by all activations of the model."
         )
-        fix = "keep the number: losses.append(loss.item()); for an evaluation: with no_grad(): ..."
+        fix = "keep the value: losses.append(loss.item()); for an evaluation: with no_grad(): ..."
         yield case.finding("loss-without-item", "note" if free else "warning", sentence, row, why, fix, operands=[case.operand(row)])
 
 
@@ -249,7 +249,7 @@ def _data_with_gradient(case: Case) -> Iterator[Finding]:
     strange = [row for row in r.gradients if r.kind[row] == "leaf" and row not in own]
     if strange and any(r.kind[row] == "parameter" for row in r.gradients):
         told = several([case.called(row) for row in strange])
-        sentence = f"{told} {'is' if len(strange) == 1 else 'are'} no parameter of the model and in no optimizer, but received a gradient."
+        sentence = f"{told} {'is' if len(strange) == 1 else 'are'} neither parameters nor in an optimizer, but received a gradient."
         why = "The gradient of data costs time and memory, and piles up from pass to pass."
         yield case.finding(
             "data-requires-grad",

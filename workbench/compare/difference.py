@@ -118,7 +118,7 @@ class Difference(Recording):
             words.append("has other inputs")
         distance = _distance(old.value(a), new.value(b))
         if math.isinf(distance) and old.shape[a] == new.shape[b]:
-            words.append("NaN or Inf stand at other places")
+            words.append("NaN or Inf are at other positions")
         elif CLOSE < distance < math.inf:
             words.append(f"values differ by {inspector.number_text(distance)} of their size")
         return Change("changed" if words else "same", a, b, "; ".join(words))

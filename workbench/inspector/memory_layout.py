@@ -104,11 +104,11 @@ def layout(array: Any, strides: Sequence[int], offset: int, elements: int, versi
         steps = f"One step forward moves {', '.join(each)} in memory"
     parts = [steps + (f", and the first element is at place {offset}." if offset else ".")]
     if array.flags.c_contiguous:
-        parts.append("It is contiguous: the elements lie one after the other, the last axis fastest.")
+        parts.append("It is contiguous: the elements are adjacent, the last axis fastest.")
     elif any(step == 0 and n > 1 for n, step in zip(array.shape, strides, strict=True)):
         parts.append("It is expanded: along an axis of stride 0 the same elements are seen again and again, so nothing was copied.")
     elif array.flags.f_contiguous:
-        parts.append("It is not contiguous: the elements lie in the order of its transpose, the first axis fastest.")
+        parts.append("It is not contiguous: the elements are in the order of its transpose, the first axis fastest.")
     else:
         parts.append("It is not contiguous: neighbours in the tensor are not neighbours in memory; contiguous() would copy it.")
     if elements > array.size:

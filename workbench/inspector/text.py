@@ -10,7 +10,7 @@ import numpy
 from ..protocol import Summary
 
 FEW = 6  # elements at most for their values to be listed
-NO_NUMBERS = "On the meta device a tensor has a shape and no numbers."
+NO_NUMBERS = "On the meta device a tensor has a shape but no values."
 NOT_YET = "Its gradient has not been computed yet: step on, or run to this node."
 
 

@@ -37,7 +37,7 @@ class Vocabulary:
         for a, b in pairs:
             number, token = (b, a) if isinstance(b, int) and not isinstance(a, int) else (a, b)
             if not isinstance(number, int) or isinstance(number, bool):
-                raise TypeError(f"A vocabulary maps whole numbers to tokens; it has {a!r}: {b!r}.")
+                raise TypeError(f"A vocabulary maps integers to tokens; it has {a!r}: {b!r}.")
             found[number] = (
                 token if isinstance(token, str) else token.decode("utf-8", "replace") if isinstance(token, bytes) else str(token)
             )

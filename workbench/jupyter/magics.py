@@ -35,7 +35,7 @@ class WatchMagics(Magics):
     shell: Any
 
     @magic_arguments()
-    @argument("--keep", default=None, metavar="SIZE", help="hold up to so many bytes of results to look at later (default 256MB)")
+    @argument("--keep", default=None, metavar="SIZE", help="keep up to this many bytes of results for viewing (default 256MB)")
     @argument("--limit", type=int, default=MAX_ROWS, metavar="N", help="record at most so many ops and tensors (default 200000)")
     @argument("--every-turn", action="store_true", help="record every turn of a long training, not only the first ones and some later ones")
     @argument("--steps", action="store_true", help="record the backward passes too, to be walked through afterwards")

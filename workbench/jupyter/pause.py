@@ -75,7 +75,7 @@ class Pause:
         if not self._alone and not attend(self.session, "pass", lambda: stepper.held, self.patience):
             self._alone = True
             print(
-                f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass runs on by itself.",
+                f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass continues without it.",
                 file=sys.stderr,
             )
         if self._alone:
@@ -97,7 +97,7 @@ class Gate:
             return
         loop.session.tell_training()
         if not attend(loop.session, "loop", lambda: loop.held, self.patience):
-            print(f"wb.loop(): no view has opened within {self.patience:.0f} s, so the loop runs by itself.", file=sys.stderr)
+            print(f"wb.loop(): no view has opened within {self.patience:.0f} s, so the loop runs without it.", file=sys.stderr)
             loop.wish("play")
 
 

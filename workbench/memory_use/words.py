@@ -72,7 +72,7 @@ def happened(log: Log, event: int, row: int) -> str:
     own, category = int(log.row[block]), int(log.category[block])
     what = gradient(log, block) if category == GRADIENT else called(r, own)
     if log.born[block] != event:
-        return f"{what} was let go {place(log, event, row)}"
+        return f"{what} was freed {place(log, event, row)}"
     if category == OPTIMIZER:
         return f"the optimizer began to keep {kept_by_optimizer(log, int(block))}"
     if category == GRADIENT:

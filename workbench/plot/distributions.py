@@ -45,7 +45,7 @@ def histograms(
     if bins is None:
         bins = int(numpy.clip(4 * numpy.sqrt(found.counts.sum(1).max(initial=1)), 16, 80))
     elif not isinstance(bins, int) or bins < 1:
-        raise ValueError(f"wb.plot.histograms: bins is a whole number, 1 or more; got {bins!r}.")
+        raise ValueError(f"wb.plot.histograms: bins is an integer, 1 or more; got {bins!r}.")
     edges, shares = spread(found, bins)
     steps = history.steps
     there = shares.sum(1) > 0

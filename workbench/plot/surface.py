@@ -82,7 +82,7 @@ def landscape(
     if not callable(loss):
         raise TypeError(f"wb.plot.landscape: loss is a function without arguments that computes the loss, got {type(loss).__name__}.")
     if not isinstance(points, int) or points < 3:
-        raise ValueError(f"wb.plot.landscape: points is a whole number, 3 or more; got {points!r}.")
+        raise ValueError(f"wb.plot.landscape: points is an integer, 3 or more; got {points!r}.")
     if not span > 0:
         raise ValueError(f"wb.plot.landscape: span is larger than 0, got {span!r}.")
     words = f"random filter-normalised directions, seed {seed}" if directions is None else "given directions"

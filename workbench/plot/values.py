@@ -133,7 +133,7 @@ def images(
         raise ValueError(f"wb.plot.images: a batch of shape {array.shape} has no pixels to draw.")
     n, height, width, _ = pictures.shape
     if columns is not None and (not isinstance(columns, int) or columns < 1):
-        raise ValueError(f"wb.plot.images: columns is a whole number, 1 or more; got {columns!r}.")
+        raise ValueError(f"wb.plot.images: columns is an integer, 1 or more; got {columns!r}.")
     heads = [str(one) for one in (titles.tolist() if hasattr(titles, "tolist") else titles)]
     if heads and len(heads) < n:
         raise ValueError(f"wb.plot.images: {n} images, but {len(heads)} titles.")
@@ -183,7 +183,7 @@ def _array(x: Any, who: str) -> numpy.ndarray:
 def _as_nhwc(array: numpy.ndarray, channels: str) -> tuple[numpy.ndarray, str]:
     """Return the batch as (N, H, W, C), and the axis order of the input."""
     if array.dtype.kind == "c":
-        raise TypeError("wb.plot.images: complex numbers are no colours; use abs().")
+        raise TypeError("wb.plot.images: complex values cannot be drawn; use abs().")
     first = channels == "first"
     if array.ndim == 2:
         return array[None, :, :, None], "HW"

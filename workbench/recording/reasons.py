@@ -120,7 +120,7 @@ class Reasons:
         if not any(op.rules or ()) and (opened is None or name in registry):
             return f"is the result of {name}{self.at(row)}, which has no derivative"
         if not _floating(r.dtype[row]):
-            return f"has the dtype {r.dtype[row].name} since {name}{self.at(row)}: whole numbers carry no gradient"
+            return f"has the dtype {r.dtype[row].name} since {name}{self.at(row)}: integers have no gradient"
         how = f"{opened[0]} of line {opened[1]}" if opened is not None else "no_grad()"
         return f"was computed{self.at(row)} under {how}, so the tape does not know how it was made"
 
@@ -202,7 +202,7 @@ class Reasons:
             return ", by zero_grad() or by `.grad = None`."
         file, line, text = max(found)
         cell = source.cell_of(file)
-        how = " (zero_grad() sets gradients to None unless told otherwise)" if "zero_grad" in text else ""
+        how = " (zero_grad() sets gradients to None by default)" if "zero_grad" in text else ""
         return f": line {line}{f' of {cell}' if cell else ''} is `{text}`{how}."
 
     # -- words ------------------------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ class Recomputed:
         if array is None:
             array = r.value(row)
             if array is None:
-                raise Cannot(f"The value of {r.called(row)} is gone: the program let go of it, and the recording had no room for it.")
+                raise Cannot(f"The value of {r.called(row)} no longer exists: the program freed it, and the recording had no room for it.")
             if r.overwritten(row):
                 self.notes.append(f"{r.called(row)} was written in place after the recording; its values of now are used.")
         made = Tensor._wrap(array)
@@ -154,7 +154,7 @@ class Recomputed:
         """The recorded value, for a row that cannot and need not be recomputed."""
         array = self.recording.value(row)
         if array is None or self.recording.overwritten(row):
-            raise Cannot(f"The value of {self.recording.called(row)} is gone, and it cannot be computed again.")
+            raise Cannot(f"The value of {self.recording.called(row)} no longer exists, and cannot be recomputed.")
         return Tensor._wrap(array)
 
     def _arguments(self, row: int) -> tuple[list, dict]:
@@ -164,12 +164,12 @@ class Recomputed:
             raise Cannot(f"{r.called(row)} failed when it was recorded.")
         written = note.startswith("written through") or note.endswith("written in place")
         if written and (node is None or node.op is not op or len([s for s in node.inputs if s is not None]) > 2):
-            raise Cannot(f"{r.called(row)} is {note}: how it lies in the other's memory was not recorded. Use the out-of-place form there.")
+            raise Cannot(f"{r.called(row)} is {note}: its position in the other's memory was not recorded. Use the out-of-place form.")
         attrs = attributes(r, row, node)
         given = {slot: source for source, slot in r.inputs(row)}
         function = getattr(op, "function", None)
         if function is not None and node is not None and len(given) < len(node.attrs.get("__inputs__", given)):
-            raise Cannot(f"{op.name} is a Function of yours with arguments that are no tensors or numbers; they were not recorded.")
+            raise Cannot(f"{op.name} is a custom Function with arguments other than tensors and numbers; they were not recorded.")
         count = max(given, default=-1) + 1 if op.variadic or function is not None else len(op.inputs)
         optional = getattr(op, "optional", {})
         inputs = [

@@ -433,8 +433,8 @@ class Recording:
         if self.passed_over:
             whole = self.turns - self.passed_over
             return (
-                f"{whole:,} of {self.turns:,} turns of the training were recorded, the first ones and then those whose number is a "
-                f"power of two. %%watch --every-turn records them all, as long as there is room."
+                f"{whole:,} of {self.turns:,} training iterations were recorded: the first ones, then those whose number is a power of "
+                f"two. %%watch --every-turn records all, as long as there is room."
             )
         full = f"{self.dropped:,} further ops were not recorded: the recording was full." if self.dropped else ""
         return full or (BOXED if self.boxed else "")

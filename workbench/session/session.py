@@ -408,10 +408,10 @@ class Session:
             return reason
         budget = inspector.bytes_text(r.keep)
         if r.released:
-            return f"The value was let go to stay under {budget}. Record again with a larger budget, such as %%watch --keep 1GB."
+            return f"The value was freed to stay under {budget}. Record again with a larger budget, such as %%watch --keep 1GB."
         if r.keep == 0 or r.bytes[row] > r.keep:
-            return f"The value is larger than the budget of the recording, {budget}, and the program has let go of it."
-        return "The tape did not save this value, and the program has let go of it. Run the cell under %%watch to have every value."
+            return f"The value is larger than the recording's budget, {budget}, and the program has freed it."
+        return "The tape did not save this value, and the program has freed it. Run the cell under %%watch to keep every value."
 
     def forward(self, row: int) -> protocol.Rules | None:
         """The formula of what the op of a row computed; None for a row that no op made."""

@@ -67,7 +67,7 @@ def _of_torch(tensor: Any, names: Mapping[str, Any]) -> Recording:
     if known is not None:
         return known.recording
     if tensor.grad_fn is None:
-        raise RuntimeError("No recording knows this tensor, and it has no grad_fn, so there is no graph behind it to look at.")
+        raise RuntimeError("No recording knows this tensor, and it has no grad_fn, so it has no graph.")
     name = next((n for n, value in names.items() if value is tensor and not n.startswith("_")), "")
     session = ShownSession(empty())
     TensorWatch(session, tensor, lambda: names, name).close()

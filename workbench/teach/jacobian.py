@@ -190,7 +190,7 @@ def _sentence(n: int, m: int, forward: Mode, reverse: Mode) -> str:
 def _turns(forward: Mode, reverse: Mode) -> str:
     f, r = operations(forward.each), operations(reverse.each)
     if not f or not r:
-        return "No arithmetic is needed: the function only moves numbers."
+        return "No arithmetic is needed: the function only moves values."
     return (
         f"One forward pass takes {f:,} operations, one reverse pass {r:,}. Forward mode is the cheaper one as long as there are fewer than "
         f"{r / f:.3g} inputs for each output; a loss has one output, so training goes in reverse."
@@ -216,7 +216,7 @@ def _badge(x: numpy.ndarray) -> str:
 def jacobian_of(f: Callable, xs: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]]:
     """Call the function on fresh copies of its inputs, with its graph. Raises TypeError or ValueError if there is no Jacobian."""
     if not xs or not all(isinstance(x, Tensor) for x in xs):
-        raise TypeError("wb.teach.modes takes a function and the tensors at which it is to be looked at: wb.teach.modes(f, x)")
+        raise TypeError("wb.teach.modes takes a function and the tensors at which to evaluate it: wb.teach.modes(f, x)")
     if not all(x.array.dtype.kind == "f" and type(x.array) is numpy.ndarray for x in xs):
         raise ValueError("wb.teach.modes counts with real floating-point tensors on the CPU")
     inputs = [x.detach().clone().requires_grad_() for x in xs]
@@ -227,7 +227,7 @@ def jacobian_of(f: Callable, xs: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]
         raise ValueError("The function's result does not depend on its inputs by any op that has a derivative")
     for what, count in (("inputs", sum(x.numel() for x in inputs)), ("outputs", y.numel())):
         if not 0 < count <= LARGEST:
-            raise ValueError(f"wb.teach.modes looks at functions of 1 to {LARGEST:,} {what}; this one has {count:,}")
+            raise ValueError(f"wb.teach.modes takes functions of 1 to {LARGEST:,} {what}; this one has {count:,}")
     return y, inputs
 
 

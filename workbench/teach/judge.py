@@ -139,11 +139,11 @@ def value(text: str, expected: numpy.ndarray, tolerance: float, about: About) ->
 
 def _other_shape(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float) -> str:
     if given.ndim == expected.ndim > 1 and close(given.T, expected, tolerance):
-        return f"The numbers are right, but transposed: the shape must be {expected.shape}, not {given.shape}."
+        return f"The values are right, but transposed: the shape must be {expected.shape}, not {given.shape}."
     if given.size == expected.size and close(given.reshape(expected.shape), expected, tolerance):
-        return f"The numbers are right, but in the shape {given.shape}; it must be {expected.shape}."
+        return f"The values are right, but in the shape {given.shape}; it must be {expected.shape}."
     if given.ndim == 0:
-        return f"One number is not enough: the shape must be {expected.shape}. A gradient has the shape of its tensor."
+        return f"A single number is not enough: the shape must be {expected.shape}. A gradient has the shape of its tensor."
     return f"The shape {given.shape} cannot be right: it must be {expected.shape}. A gradient has the shape of its tensor."
 
 
@@ -154,7 +154,7 @@ def _other_value(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float
     if len(paths) > 1 and any(close(given, one, tolerance) for one in paths):
         return f"That is what one path adds. There are {len(paths)} paths to the loss, and the gradient is the sum over all of them."
     if given.ndim > 1 and given.shape[0] == given.shape[1] and close(given.T, expected, tolerance):
-        return "The numbers are right, but transposed."
+        return "The values are right, but transposed."
     if not given.any():
         return "Not zero: the loss does depend on it."
     known = given != 0

@@ -86,7 +86,7 @@ class Lesson:
     def turn(self, to: int) -> None:
         """Show another page, and move the pass to its place. While a cell runs, the pass does not move."""
         if not self.pages:
-            raise protocol.Refused("There is no lesson here, only somebody to follow.")
+            raise protocol.Refused("There is no lesson here, only a view to follow.")
         self.at = max(0, min(to, len(self.pages) - 1))
         stepper = self.session.stepper
         place = self.place(self.at, stepper)
@@ -146,7 +146,7 @@ class Lesson:
             self._write()
             self.trouble = ""
         except OSError as error:
-            self.trouble = f"The class does not hear of this: the file cannot be written ({error.strerror or error})."
+            self.trouble = f"The class is not notified: the file cannot be written ({error.strerror or error})."
 
     def _write(self) -> None:
         assert self._file is not None

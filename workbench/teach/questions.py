@@ -27,7 +27,7 @@ class Question:
         at: Any = None, step: Any = None,
     ) -> None:  # fmt: skip
         if kind not in get_args(QuestionKind):
-            raise ValueError(f"A question asks for one of {', '.join(get_args(QuestionKind))}, not {kind!r}")
+            raise ValueError(f"The kind of a question is one of {', '.join(get_args(QuestionKind))}, not {kind!r}")
         if kind == "choice" and len(choices) < 2:
             raise ValueError("A question of kind 'choice' needs choices=[...], at least two")
         if not tolerance >= 0:
@@ -146,9 +146,9 @@ class Question:
         try:
             found = self._answer() if callable(self._answer) and not isinstance(self._answer, Tensor) else self._answer
         except RuntimeError as error:  # such as: the graph was freed
-            raise judge.Unreadable(f"What is right could not be computed: {error}") from error
+            raise judge.Unreadable(f"The right answer could not be computed: {error}") from error
         if found is None:
-            raise judge.Unreadable("The value that is asked for is not there yet. Has the code before it run, and backward()?")
+            raise judge.Unreadable("The requested value does not exist yet. Has the code before it run, and backward()?")
         if self.kind == "value":
             return judge.array_of(found)
         if self.kind == "shape":
@@ -169,7 +169,7 @@ class Question:
     def _rows(self, found: Any) -> list[int]:
         rows = find(self._place()[0], found)
         if not rows:
-            raise judge.Unreadable("The node that is asked for is not in this graph. Has the cell that makes it been run again?")
+            raise judge.Unreadable("The requested node is not in this graph. Was the cell that makes it run again?")
         return rows
 
     def _row(self, text: str) -> int:

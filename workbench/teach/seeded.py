@@ -213,7 +213,7 @@ class Sabotage:
     def _seed(self, bug: Bug, model: Any, optimizer: Any, loss: Any, data: Any, id: str) -> Exercise:
         given = (model, optimizer, loss, data)
         if any(one is not None for one in given) and any(one is None for one in given):
-            raise ValueError("A program is a model, an optimizer, a loss and data, all four; or none, for a small one of its own")
+            raise ValueError("A program is a model, an optimizer, a loss and data, all four; or none, for a small built-in one")
         program = small(bug.task) if model is None else Program(model, optimizer, loss, list(data))
         self._latest = Exercise(bug, program, id)
         return self._latest

@@ -74,7 +74,7 @@ def _facts(session: Session, row: int, what: str, array: Any) -> list[protocol.F
     if r.note[row]:
         facts.append(protocol.Fact("note", r.note[row]))
     if array is not None and r.kind[row] != "constant" and r.overwritten(row):
-        facts.append(protocol.Fact("overwritten", "Its memory was written in place since; these are the numbers of now."))
+        facts.append(protocol.Fact("overwritten", "Its memory was written in place since; these are the current values."))
     return facts
 
 

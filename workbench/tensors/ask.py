@@ -88,7 +88,7 @@ class TensorSession(ReportSession):
 
     def gone(self, row: int) -> str:
         tensor = self.recording.tensor(row)
-        return "The tensor is gone: nothing refers to it any more." if tensor is None or not tensor.is_meta else inspector.NO_NUMBERS
+        return "The tensor no longer exists: nothing references it." if tensor is None or not tensor.is_meta else inspector.NO_NUMBERS
 
 
 def _known(tensor: Tensor) -> tuple[Recording, int] | None:

@@ -70,7 +70,7 @@ class Board:
     def compare_with(self, number: int) -> None:
         """Set the pin that all others are compared with. Raises `Refused` if there is no such pin."""
         if all(pin.number != number for pin in self.pins):
-            raise Refused(f"There is no pin {number} any more.")
+            raise Refused(f"Pin {number} no longer exists.")
         self.base = number
 
     def told(self, recording: Recording) -> tuple[list[Pinned], list[bytes]]:

@@ -88,20 +88,20 @@ def ordinary(tensor: Any) -> bool:
 def unusual(tensor: Any) -> str:
     """A note for readers of the tensor's values; "" for an ordinary tensor."""
     if wrapped(tensor):
-        return "Inside a transform of torch.func, or while torch traces, a tensor stands for others and has no numbers of its own."
+        return "Inside a transform of torch.func, or while torch traces, a tensor is a placeholder and has no values."
     if tensor.is_nested:
         return f"A nested tensor of {tensor.size(0)} tensors: shown are their elements, one tensor after the other."
     if tensor.is_meta:
         return NO_NUMBERS
     if tensor.is_quantized:
-        return f"Quantised ({str(tensor.dtype).removeprefix('torch.')}): shown are the numbers that it stands for, dequantize()."
+        return f"Quantized ({str(tensor.dtype).removeprefix('torch.')}): the values shown are those of dequantize()."
     if tensor.layout is not torch().strided:
         layout = str(tensor.layout).removeprefix("torch.")
         if _dense_bytes(tensor) <= DENSE:
             return f"Sparse ({layout}, {_stored(tensor).numel():,} stored elements): shown with its zeros."
         return f"Sparse ({layout}): too large to be written out, so shown are its {_stored(tensor).numel():,} stored elements."
     if isinstance(dtype_of(tensor), str):
-        return f"NumPy has no dtype {dtype_of(tensor)}, so its numbers cannot be shown."
+        return f"NumPy has no dtype {dtype_of(tensor)}, so its values cannot be shown."
     return ""
 
 

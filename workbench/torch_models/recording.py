@@ -317,7 +317,7 @@ class TorchRecording(Recording):
             return "" if arrays.numpy_of(found) is not None else arrays.unusual(found)
         if self.released or self.bytes[row] > self.keep:
             return ""
-        return "PyTorch did not save this value for backward, and the program has let go of it. `with wb.watch(): ...` records every value."
+        return "PyTorch did not save this value for backward, and the program has freed it. `with wb.watch(): ...` records every value."
 
     # -- memory --------------------------------------------------------------------------------------------------------------
 

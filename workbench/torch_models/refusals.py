@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from .recording import TorchRecording
 
 SENTENCE = (
-    "PyTorch's engine runs a backward pass as one piece; its rules cannot be run again one by one. "
-    "The record of the pass can be walked through and looked at; nothing in it can be changed or computed anew."
+    "PyTorch's engine runs a backward pass as a whole; its rules cannot be rerun one by one. "
+    "The record of the pass can be stepped through and inspected; nothing in it can be changed or recomputed."
 )
 
 

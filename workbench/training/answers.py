@@ -47,7 +47,7 @@ def _which(session: Session) -> str:
     stepper = session.stepper
     if stepper is None or stepper.done:
         return "Gradients are those in .grad now." if stepper is None else "Gradients are those of the finished pass."
-    return f"Gradients as far as the pass stands: {stepper.index} of {stepper.total} steps."
+    return f"Gradients after {stepper.index} of {stepper.total} steps."
 
 
 @answers(protocol.AskSampleGradients)
@@ -55,7 +55,7 @@ def samples(session: Session, request: protocol.AskSampleGradients, client: Clie
     """The gradient of one parameter, split by samples."""
     row = session.row(request.node)
     if session.busy():
-        raise protocol.Refused("The kernel is running a cell. Gradients can be taken apart when the cell is done.")
+        raise protocol.Refused("The kernel is running a cell. Gradients can be split by sample when the cell is done.")
     return [(per_sample.per_sample(session.recording, session.stepper, row, request.id).to_json(), [])]
 
 

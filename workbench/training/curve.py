@@ -66,10 +66,10 @@ def as_number(name: str, value: Any, who: str) -> float:
         return float(value)
     item = getattr(value, "item", None)
     if item is None:
-        raise TypeError(f"{who} takes one number for each name, but {name} is of type {type(value).__name__}.")
+        raise TypeError(f"{who} takes one number per name, but {name} is of type {type(value).__name__}.")
     elements = math.prod(getattr(value, "shape", ()))
     if elements != 1:
-        raise ValueError(f"{who} takes one number for each name, but {name} has shape {tuple(value.shape)}. Give its mean() or sum().")
+        raise ValueError(f"{who} takes one number per name, but {name} has shape {tuple(value.shape)}. Give its mean() or sum().")
     number = item()
     if not isinstance(number, numbers.Real):
         raise TypeError(f"{who} takes real numbers, but {name} is {number!r}.")

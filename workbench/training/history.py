@@ -29,7 +29,7 @@ class History:
             raise TypeError(f"wb.history takes an engine.nn.Module, got {type(model).__name__}.")
         for name, value, least in (("every", every, 1), ("keep", keep, 2)):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ValueError(f"wb.history: {name} is a whole number of steps, {least} or more; got {value!r}.")
+                raise ValueError(f"wb.history: {name} is an integer number of steps, {least} or more; got {value!r}.")
         self.model, self.keep, self.stride, self.seen = model, keep, every, 0
         self.every = every
         self.parameters: dict[str, ParameterHistory] = {}
@@ -109,7 +109,7 @@ class History:
         if found is None:
             names = [*self.parameters, *filter(None, self.modules)]
             near = difflib.get_close_matches(str(name), names, 3) or names[:6]
-            hint = " Logged numbers are in history.scalars." if name in self.scalars else ""
+            hint = " Logged values are in history.scalars." if name in self.scalars else ""
             raise KeyError(f"The history has no parameter or module named {name!r}; it has, among others, {', '.join(near)}.{hint}")
         return found
 

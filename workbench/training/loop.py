@@ -48,10 +48,10 @@ class Loop:
         """Apply a control of the view. Raises `protocol.Refused` if it is not possible now."""
         if what == "reset":
             if self._start is None:
-                raise protocol.Refused("wb.loop was not told what to put back: write wb.loop(data, model, optimizer).")
+                raise protocol.Refused("wb.loop does not know what to restore: write wb.loop(data, model, optimizer).")
             if self.over:
                 if self.session.busy():
-                    raise protocol.Refused("The kernel is running a cell. The training can be put back when the cell is done.")
+                    raise protocol.Refused("The kernel is running a cell. The training can be restored when the cell is done.")
                 self._start.restore()
                 self.turn = 0
             else:

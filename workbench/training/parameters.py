@@ -80,7 +80,7 @@ def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers:
     on copies. About 1e-3 is healthy (Stanford's CS231n, "Ratio of weights:updates").
     """
     if tensor is None:
-        return None, "The parameter is gone."
+        return None, "The parameter no longer exists."
     known = knowing(tensor)
     if known is not None:
         history, name = known

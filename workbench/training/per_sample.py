@@ -71,16 +71,14 @@ def _shares(recording: Recording, stepper: Stepper, row: int) -> tuple[list[Shar
         raise Apart(f"The ops that use it see batches of different sizes: {', '.join(map(str, sorted(counts)))}.")
     count = counts.pop()
     if count > SAMPLES:
-        raise Apart(f"The batch has {count:,} samples; at most {SAMPLES:,} are taken apart.")
+        raise Apart(f"The batch has {count:,} samples; at most {SAMPLES:,} are split.")
     names = ", ".join(dict.fromkeys(recording.op_name(user) for user in users))
     means = (
         "outer products of what came in and the gradient that arrived" if exact else "its rule, run with one sample's gradient at a time"
     )
     how = f"A sample is an index along axis 0 of the result of {names}; its share is computed exactly, by {means}."
     if any("batch_norm" in recording.op_name(at) for at in steps):
-        how += (
-            " Samples meet in batch normalisation: a share is what came back through the sample's own outputs, whoever's loss it is from."
-        )
+        how += " Batch normalization mixes samples: a share is the gradient through the sample's own outputs, from all losses."
     return found, count, how
 
 

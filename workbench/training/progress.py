@@ -50,7 +50,7 @@ class Track:
         if total is None:
             total = _length(iterable)
         elif not isinstance(total, int) or isinstance(total, bool) or total < 0:
-            raise ValueError(f"wb.progress: total is the number of turns, 0 or more; got {total!r}.")
+            raise ValueError(f"wb.progress: total is the number of iterations, 0 or more; got {total!r}.")
         self.iterable, self.total, self.title = iterable, total, str(title)
         self.scalars: dict[str, Curve] = {}  # reported values by iteration
         self.turns = 0  # iterations begun, in all loops over it

@@ -143,7 +143,7 @@ def _of_turns(
     gone = len(range(0, len(turns), stride)) - len(rows)
     told = f"{inspector.count_text(len(turns), 'turn')} of a loop in this recording"
     told += f", one in {stride} shown" if stride > 1 else ""
-    return found, told + (f"; of {gone} the numbers are not there any more." if gone else ".")
+    return found, told + (f"; of {gone} the values no longer exist." if gone else ".")
 
 
 def _number(x: float | None) -> float:

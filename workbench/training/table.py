@@ -91,7 +91,7 @@ class Quantity:
         """The steps that the history keeps. Raises RuntimeError if the history has been garbage-collected."""
         history = self._history()
         if history is None:
-            raise RuntimeError("The history that this belongs to is gone: keep the object that wb.history returned.")
+            raise RuntimeError("The history of this series no longer exists: keep the object that wb.history returned.")
         return history.steps.tolist()
 
     def _kept(self) -> list[Measured | None]:

@@ -47,7 +47,7 @@ def local_derivatives(session: Session, request: protocol.AskLocal, client: Clie
             op.result = there[0]
             upstream, given = (upstream[there[0]], given) if len(there) == 1 else (None, {})
         if isinstance(upstream, Batched):
-            raise Cannot("The gradient here is one for each sample of a vmap, so the derivative of this op by itself is not shown.")
+            raise Cannot("The gradient here is one for each sample of a vmap, so the derivative of this single op is not shown.")
         shape = list(op.shape)
         for slot in op.differentiable():
             parts.append(_part(op, slot, request.chosen, upstream, given.get(slot), pictures))
@@ -138,7 +138,7 @@ def slopes(session: Session, request: protocol.AskSlopes, client: Client) -> lis
     _wait_for_cell(session)
     r, stepper = session.recording, session.stepper
     found = local.slopes(r, {} if stepper is None else tape_nodes(stepper))
-    missing = "" if found else "No op here takes a scalar and gives one, so there is no number to write on an edge."
+    missing = "" if found else "No op here maps a scalar to a scalar, so there is no number to show on an edge."
     sources, targets = [source for source, _, _ in found], [target for _, target, _ in found]
     values = [value if math.isfinite(value) else str(value) for _, _, value in found]
     return [(protocol.Slopes(request.id, r.name, sources, targets, values, missing).to_json(), [])]

@@ -229,7 +229,7 @@ def _until(ground: Ground, edit: Edit) -> tuple[int, dict, Run]:
     """Run up to the change: its step number, the gradients then pending at each node, including the changed one, and the run so far."""
     target = ground.node(edit.row, edit.place)
     if target.op is None and edit.slot >= 0:
-        raise Cannot("A leaf hands its gradient to nobody: change the gradient that arrives there.")
+        raise Cannot("A leaf passes its gradient to no other node: change the gradient that arrives there.")
     pending: dict[Any, Any] = {ground.root: ground.seed}
     run, place = Run(), 0
     for node, upstream, gradients in ground.steps():

@@ -113,9 +113,9 @@ def _dense(recording: Recording, row: int, given: Mapping[int, int]) -> None:
     """Raise Cannot if the op ran for all samples of a vmap at once, or on sparse tensors."""
     values = [recording.value(at) for at in (row, *given.values())]
     if isinstance(recording.ops[row], Crossing) or any(isinstance(value, Batched) for value in values):
-        raise Cannot(f"{recording.called(row)} is part of a vmap, which ran it for all samples at once: it has no derivative by itself.")
+        raise Cannot(f"{recording.called(row)} is part of a vmap, which ran it for all samples at once: it has no derivative of its own.")
     if any(isinstance(value, Coo) for value in values):
-        raise Cannot(f"{recording.called(row)} has sparse tensors, so its derivative by itself is not shown.")
+        raise Cannot(f"{recording.called(row)} has sparse tensors, so its own derivative is not shown.")
 
 
 def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
@@ -151,7 +151,7 @@ def recorded_inputs(recording: Recording, row: int, nodes: Nodes | None = None) 
     function = getattr(op, "function", None) is not None
     count = max(given, default=-1) + 1 if op.variadic or function else len(op.inputs)
     if function and set(given) != set(range(count)) or function and row in nodes and count != len(nodes[row].attrs["__inputs__"]):
-        raise Cannot(f"{op.name} is a Function of yours with arguments that are no tensors or numbers; they were not recorded.")
+        raise Cannot(f"{op.name} is a custom Function with arguments other than tensors and numbers; they were not recorded.")
     optional = getattr(op, "optional", {})
     free = op.variadic or function
     return [_input(recording, row, given[i], nodes) if i in given else None if free else optional.get(op.inputs[i]) for i in range(count)]

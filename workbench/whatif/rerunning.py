@@ -92,10 +92,10 @@ def value_of(recording: Recording, row: int) -> Any:
         )
     value = recording.kept.get(row) if recording.kind[row] == "constant" else recording.value(row)
     if value is None:
-        raise Cannot(f"The value of {recording.called(row)} is gone: the program let go of it, and the recording had no room for it.")
+        raise Cannot(f"The value of {recording.called(row)} no longer exists: the program freed it, and the recording had no room for it.")
     array = numpy.asarray(value) if not hasattr(value, "dtype") else value
     if array.dtype.kind not in "fiubc" and array.dtype.name != "bfloat16":
-        raise Cannot(f"{recording.called(row)} is no number that could be changed.")
+        raise Cannot(f"{recording.called(row)} is not a number, so it cannot be changed.")
     return array
 
 

@@ -112,7 +112,7 @@ def check_rule(recording: Recording, row: int, nodes: Nodes | None = None) -> Ru
         return host(results[one.result].array)
 
     if _random(forward, inputs):
-        raise Cannot(f"{op.name} draws random numbers: two calls on the same input differ, so a difference of two says nothing.")
+        raise Cannot(f"{op.name} draws random numbers: two calls on the same input differ, so finite differences are meaningless.")
     base = forward(inputs)
     coarse = base.dtype not in (numpy.float64, numpy.complex128)
     step, rtol, atol = COARSE if coarse else (STEP, RTOL, ATOL)

@@ -113,7 +113,7 @@ def _part(one: One, upstream: Any, contribution: Any, axes: list[int]) -> str:
         return f", each element with 1/{count} of it"
     if gets(given != 0) and (numpy.count_nonzero(given, axis=tuple(axes)) <= 1).all():
         return f", to the element that {one.op.name} took, and the others get 0"
-    return ", each element with a factor of its own"
+    return ", each element with its own factor"
 
 
 def _spread_words(one: One, shape: tuple, axes: list[int], name: str, target: tuple, part: str) -> str:

@@ -32,7 +32,7 @@ def why(tensor: Tensor | Any, names: Mapping[str, Any], what: str = "", hide: It
         kind = type(tensor)
         hint = ""
         if loaded.is_tensor(tensor):
-            hint = "; what holds a tensor of PyTorch's is not searched for: wb.memory() tells which variables and ops need memory"
+            hint = "; references to PyTorch tensors are not searched: wb.memory() reports which variables and ops need memory"
         raise TypeError(
             f"wb.why_alive takes a tensor of the engine or an array, got {kind.__module__.partition('.')[0]}.{kind.__name__}{hint}"
         )

@@ -46,15 +46,15 @@ class Why:
     def sentence(self) -> str:
         """Sentences that say whether the workbench keeps the memory too, and how far the search went."""
         words = ", ".join(f'"{word}"' for word in self.own)
-        own = f"The workbench keeps it{' too' if self.chains else ''}, to show it: wb.release({words}) lets go of it. " if words else ""
+        own = f"The workbench keeps it{' too' if self.chains else ''}, to show it: wb.release({words}) frees it. " if words else ""
         bound = "" if self.complete else f" The search ended at its limit of {MOST_OBJECTS:,} objects, so there may be more."
-        return f"{own}Looked at {self.looked_at:,} objects in {1000 * self.seconds:.0f} ms.{bound}"
+        return f"{own}Searched {self.looked_at:,} objects in {1000 * self.seconds:.0f} ms.{bound}"
 
     def __repr__(self) -> str:
         count = len(self.chains)
         lines = [f"{self.what} is kept alive by {count} {'chain' if count == 1 else 'chains'}:"]
         if not self.chains:
-            lines = [f"{self.what}: nothing {'of yours ' if self.own else ''}was found that keeps it alive, but what was asked with."]
+            lines = [f"{self.what}: nothing {'of yours ' if self.own else ''}was found that keeps it alive, except this call."]
         for chain in self.chains:
             lines.append(f"  {chain}")
             if chain.fix or chain.advice:

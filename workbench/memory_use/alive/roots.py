@@ -19,7 +19,7 @@ _namespace: Callable[[], Mapping[str, Any]] = lambda: vars(sys.modules["__main__
 
 FEW = 10_000  # objects visited from a module's variable, or from a running library function
 FORGET_ERROR = 'wb.release("error")'
-FORGOT_ERROR = "lets go of the local variables of the failed call"
+FORGOT_ERROR = "frees the local variables of the failed call"
 
 
 def add_roots(room: Callable[[], Iterable[Root]], wall: Callable[[], Iterable[Any]]) -> None:
@@ -96,4 +96,4 @@ def modules() -> Iterator[Root]:
         for key, value in list(vars(module).items()):
             if not key.startswith("__"):
                 called = f"{name}.{key}, a variable of that module,"
-                yield Root(called, value, f"import {name}; {name}.{key} = None", "lets go of it in the module", FEW)
+                yield Root(called, value, f"import {name}; {name}.{key} = None", "removes it from the module", FEW)

@@ -67,13 +67,13 @@ def _cut(name: str, path: str, thing: Any, direct: bool) -> tuple[str, str]:
     holder, _, last = path.rpartition("[")
     if not direct and isinstance(thing, Tensor):
         if path and "(" not in path and thing.array.size == 1:
-            return f"{whole} = {whole}.item()", "keeps the number and lets go of the graph; append loss.item(), not loss"
+            return f"{whole} = {whole}.item()", "keeps the value and frees the graph; append loss.item(), not loss"
         if "(" not in path:
             if thing.array.size == 1:
-                return f"{whole} = {whole}.item()", "keeps the number and lets go of the graph"
-            return f"{whole} = {whole}.detach()", "keeps the values and lets go of the graph"
+                return f"{whole} = {whole}.item()", "keeps the value and frees the graph"
+            return f"{whole} = {whole}.detach()", "keeps the values and frees the graph"
     if path.endswith(".grad"):
-        return f"{whole} = None", "lets go of the gradient; optimizer.zero_grad() does it for all parameters"
+        return f"{whole} = None", "frees the gradient; optimizer.zero_grad() does so for all parameters"
     if ".state[" in path:
         return f"del {name}", "the optimizer needs this at its next step; forget the optimizer when training is over"
     if "(" in path:
@@ -84,4 +84,4 @@ def _cut(name: str, path: str, thing: Any, direct: bool) -> tuple[str, str]:
         return f"del {whole}", "takes it out of the container"
     if isinstance(thing, Tensor) and type(thing).__name__ == "Parameter":
         return f"del {name}", "forgets the whole model"
-    return f"{whole} = None", "lets go of it in the object"
+    return f"{whole} = None", "removes it from the object"
