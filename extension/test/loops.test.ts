@@ -213,7 +213,7 @@ describe("paths", () => {
       expect([...nodes].sort((x, y) => x - y)).toEqual([...new Set(paths.flat())].sort((x, y) => x - y));
       const between = new Set(paths.flat()).size - 2;
       if (!paths.length) expect(sentence).toMatch(/^No path leads from /);
-      else expect(sentence).toContain(`${between} node${between === 1 ? " lies" : "s lie"} on the ${paths.length === 1 ? "one path" : `${paths.length} paths`}`);
+      else expect(sentence).toContain(`${between} node${between === 1 ? " is" : "s are"} on the ${paths.length === 1 ? "one path" : `${paths.length} paths`}`);
     }
   });
 

@@ -103,7 +103,7 @@ def test_paths_values_and_folds(lab):
     product.click(position={"x": 20, "y": 14})  # above its pills
     expect(node(view, "leaf a")).to_have_class(re.compile("beside"))
     total.click(modifiers=["Shift"], position={"x": 20, "y": 14})
-    expect(status).to_have_text("1 node lies on the one path from e to L.")
+    expect(status).to_have_text("1 node is on the one path from e to L.")
     expect(node(view, "add d")).to_have_class(re.compile("on-path"))
     expect(node(view, "leaf f")).not_to_have_class(re.compile("on-path"))
     expect(view.locator(".wb-wire.on-path")).to_have_count(2)
@@ -116,7 +116,7 @@ def test_paths_values_and_folds(lab):
     expect(view.locator(".on-path")).to_have_count(0)
     graph.press("ArrowUp")  # to d, its first input
     graph.press("l")
-    expect(status).to_have_text("0 nodes lie on the one path from d to L.")
+    expect(status).to_have_text("0 nodes are on the one path from d to L.")
 
     # A fold shows the first of what is alike, and says what it hides.
     blocks = view_of(lab, 2)

@@ -258,7 +258,7 @@ def test_tensors_of_other_kinds_are_said_plainly():
         session = wb.watch(tensor).session
         told = inspected(session, 0)
         if expected is None:
-            assert told["summary"] is None and "no numbers" in told["missing"]
+            assert told["summary"] is None and "no values" in told["missing"]
         else:
             assert told["summary"]["norm"] == pytest.approx(expected.norm().item())
             assert any(word in fact["text"] for fact in told["facts"])

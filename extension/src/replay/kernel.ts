@@ -27,7 +27,7 @@ const REFUSED: Partial<Record<ToKernel["type"], string>> = {
   ask_compare: `This is a replay: nothing can be pinned. ${HOW}`,
   ask_why: `Which variables keep a tensor alive is not in this file. ${HOW}`,
   ask_element: "Single elements of so large a tensor are not in this file.",
-  inspect: "This file has each tensor as it is first shown; this way to look at it is not in it.",
+  inspect: "This file has each tensor as first shown, but not this view of it.",
   answer_question: `Answers are compared with live tensors, and a replay has none. ${HOW}`,
   ask_export: "This page is the replay already: save it with the browser.",
 };
@@ -149,7 +149,7 @@ export class ReplayKernel implements Model {
     const { nodes } = request;
     const key = Object.keys(this.scene.answers["ask_faces"] ?? {})[0];
     const all = key === undefined ? null : this.found({ ...request, ...(JSON.parse(key) as Pick<AskFaces, "nodes">) }, request.id);
-    if (all?.message.type !== "faces") return all ?? problem(request.id, "What stands on the boxes is not in this file.");
+    if (all?.message.type !== "faces") return all ?? problem(request.id, "What the boxes show is not in this file.");
     const wanted = new Set(nodes);
     return { ...all, message: { ...all.message, faces: all.message.faces.filter(({ node }) => wanted.has(node)) } };
   }

@@ -33,7 +33,7 @@ export function pathsBetween(recording: Recording, a: number, b: number): Trace 
   const count = ways.get(to)!;
   const between = nodes.size - (from === to ? 1 : 2);
   const paths = count === 1 ? "the one path" : `the ${count < 1e6 ? count : count.toExponential(1)} paths`;
-  const lie = between === 1 ? "1 node lies" : `${between} nodes lie`;
+  const lie = between === 1 ? "1 node is" : `${between} nodes are`;
   return { nodes, ends: [from, to], sentence: `${lie} on ${paths} from ${first} to ${last}.` };
 }
 

@@ -42,7 +42,7 @@ export class ChecksPane implements Pane {
   update(state: State, before: State | null): void {
     if (!changed(state, before, "recording", "answers", "selected")) return;
     const message = answered(state, "findings")?.message;
-    if (!message) return put(this.element, h("p", { class: "quiet" }, "The checks look at the code when it has ended."));
+    if (!message) return put(this.element, h("p", { class: "quiet" }, "The checks run when the code has ended."));
     const { findings, thorough, unsure } = message;
     const shown = findings.filter((finding) => !this.hidden.has(kindOf(finding)!));
     put(

@@ -298,7 +298,7 @@ function totals(rows: readonly Total[], alone: number): HTMLElement {
       ...some.map(({ category, now, peak }) =>
         h("tr", {}, h("td", {}, h("span", { class: `swatch of-${category}` }, category)), h("td", { class: "number" }, bytesText(now)), h("td", { class: "number" }, bytesText(peak))),
       ),
-      alone ? h("tr", {}, h("td", { class: "quiet", title: "Arrays that nobody needs any more, kept so that they can be looked at. wb.release() lets them go." }, "kept by the recording"), h("td", { class: "number quiet" }, bytesText(alone)), h("td")) : null,
+      alone ? h("tr", {}, h("td", { class: "quiet", title: "Arrays that are no longer needed, kept for viewing. wb.release() frees them." }, "kept by the recording"), h("td", { class: "number quiet" }, bytesText(alone)), h("td")) : null,
     ),
   );
 }

@@ -63,7 +63,7 @@ function strip(shares: readonly number[]): SVGElement {
   const touched = shares.filter((share) => share > 0).length;
   return s(
     "svg",
-    { class: "memory-strip", viewBox: "0 0 320 20", preserveAspectRatio: "none", role: "img", "aria-label": `It lies in ${touched} of ${shares.length} equal pieces of the memory` },
+    { class: "memory-strip", viewBox: "0 0 320 20", preserveAspectRatio: "none", role: "img", "aria-label": `It is in ${touched} of ${shares.length} equal pieces of the memory` },
     ...shares.map((share, at) => s("rect", { x: at * wide, y: 0, width: wide, height: 20, "fill-opacity": share > 0 ? Math.max(0.15, share) : 0 })),
     s("rect", { class: "frame", x: 0, y: 0, width: 320, height: 20 }),
   );

@@ -58,7 +58,7 @@ export class TimePane implements Pane {
     if (!state.recording) return;
     if (state.recording.live) {
       this.answer = undefined;
-      return put(this.element, h("p", { class: "quiet" }, "The code is still running. Its times stand here when it has ended."));
+      return put(this.element, h("p", { class: "quiet" }, "The code is still running. Its times are shown when it has ended."));
     }
     if (!answer) return put(this.element, waiting(state));
     if (answer !== this.answer || !before || changed(state, before, "recording")) this.fill(answer, state.recording);

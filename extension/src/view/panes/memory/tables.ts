@@ -109,7 +109,7 @@ export function saversTable(rows: readonly Saver[], recording: Recording, action
         h("div", { class: "quiet" }, ...joined(recording.nodes.op[row.node] ?? "", code(recording, recording.nodes.site[row.node] ?? -1))),
       ),
       bar(row.bytes, most, "saved"),
-      h("div", {}, row.what, h("div", { class: "quiet" }, row.held ? "still kept" : "let go")),
+      h("div", {}, row.what, h("div", { class: "quiet" }, row.held ? "still kept" : "freed")),
     ]),
     [1],
   );
