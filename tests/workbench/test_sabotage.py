@@ -241,6 +241,19 @@ def test_hints_come_in_three_levels_and_random_bugs_do_not_tell_their_name():
     assert exercise._bug.title in exercise.reveal()
 
 
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_guess_after_the_answer_was_revealed_does_not_count(asked):
+    exercise = wb.teach.sabotage("no_zero_grad", id=f"revealed-{asked}")
+    if asked:
+        exercise.guess("learning_rate")
+    exercise.reveal()
+    assert "counts no more" in exercise.guess("no_zero_grad") and not exercise.solved().found
+    found = wb.teach.sabotage("no_zero_grad", id=f"found-{asked}")
+    found.guess("no_zero_grad")
+    found.reveal()
+    assert found.solved().found
+
+
 def test_the_guess_is_graded_like_any_answer(tmp_path):
     exercise = wb.teach.sabotage("detach", id="exercise-1")
     wb.teach.quiz.save(tmp_path / "answers.json")

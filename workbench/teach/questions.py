@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy
@@ -80,13 +81,16 @@ class Question:
 
     def reveal(self) -> str:
         """Return the right answer; later answers no longer count. Raises ValueError before the first answer: predict, then reveal."""
-        given = self.given
-        if not given.attempts:
+        if not self.given.attempts:
             raise ValueError("Answer first: a prediction, even a wrong one, is what one learns from. Then the answer can be revealed.")
         self.expected = self.known()
-        if not self.right:
-            sheet.current.keep(self.name, sheet.Given(given.answer, given.attempts, True))
+        self.give_up()
         return self.expected
+
+    def give_up(self) -> None:
+        """Count no later answers, unless the right one has been given."""
+        if not self.right:
+            sheet.current.keep(self.name, replace(self.given, revealed=True))
 
     def bring_back(self, text: str, attempts: int, revealed: bool) -> None:
         """Restore the notebook's copy from an earlier session, unless this session already has an answer."""

@@ -47,7 +47,7 @@ class Exercise:
         self._program = program
         bug.plant(program)
         self._hints = 0
-        self._told = False
+        self._told = self._revealed = False
         self._fixed = False
         self._id = id
 
@@ -55,7 +55,10 @@ class Exercise:
     def question(self) -> AskedQuestion:
         """The question which bug it is. It is graded once it has been asked."""
         titles = sorted(one.title for one in BUGS.values())
-        return AskedQuestion("Which bug is it?", self._bug.title, "choice", id=self._id, choices=titles, why=self._bug.hints[2])
+        question = AskedQuestion("Which bug is it?", self._bug.title, "choice", id=self._id, choices=titles, why=self._bug.hints[2])
+        if self._revealed:
+            question.give_up()
+        return question
 
     @property
     def _named(self) -> bool:
@@ -93,8 +96,10 @@ class Exercise:
         return self.question.answer(known[0].title if known else what)
 
     def reveal(self) -> str:
-        """What the bug is and how to fix it."""
-        self._told = True
+        """What the bug is and how to fix it. Later guesses do not count."""
+        self._told = self._revealed = True
+        if "question" in self.__dict__:
+            self.question.give_up()
         return f"{self._bug.title}. {self._bug.hints[2]} {self._bug.repair}"
 
     def solved(self, train: Callable | None = None) -> Verdict:
