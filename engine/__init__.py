@@ -50,8 +50,8 @@ cfloat, cdouble = complex64, complex128
 __version__ = "0.1.0"
 
 globals().update(_public(""))
-globals().update(legacy.cpu)  # FloatTensor and its like
-globals().update(_storages)  # FloatStorage and its like
+globals().update(legacy.cpu)  # FloatTensor, ...
+globals().update(_storages)  # FloatStorage, ...
 
 from . import cuda, fft, linalg, nn, signal, special  # noqa: E402  they use the functions above
 from .amp import GradScaler, autocast  # noqa: E402
@@ -104,11 +104,11 @@ _LATER = frozenset(
         "torch_version",
         "xpu",
     }
-)  # sub-packages that are imported when a program first names them: `import engine` stays quick
+)  # subpackages that are imported at first use, so that `import engine` stays fast
 
 
 def vmap(func: Any, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: Any = None) -> Any:
-    """A function of single samples as one of whole batches: see `engine.func.vmap`."""
+    """Vectorize a function of single samples over batches: see `engine.func.vmap`."""
     from .func import vmap
 
     return vmap(func, in_dims, out_dims, randomness, chunk_size=chunk_size)
@@ -118,7 +118,7 @@ def save(
     obj: Any, f: Any, pickle_module: Any = None, pickle_protocol: Any = 2, _use_new_zipfile_serialization: Any = True,
     _disable_byteorder_record: Any = False,
 ) -> None:  # fmt: skip
-    """Write an object to a path or an open file, so that PyTorch reads it: see `engine.serialize.save`."""
+    """Write an object to a path or an open file, in a format that PyTorch reads: see `engine.serialize.save`."""
     from .serialize import save
 
     save(obj, f, pickle_module, pickle_protocol, _use_new_zipfile_serialization, _disable_byteorder_record)
@@ -134,7 +134,7 @@ def load(
 
 
 def install_as_torch() -> Any:
-    """Put the engine in PyTorch's place: from then on `import torch` gives the engine. See `engine.compat.as_torch`."""
+    """Make `import torch` import the engine from now on: see `engine.compat.as_torch`."""
     return importlib.import_module(f"{__package__}.compat.as_torch").install_as_torch()
 
 
@@ -143,7 +143,7 @@ def __getattr__(name: str) -> Any:
     if name in ("__config__", "__future__"):
         return importlib.import_module(f"{__package__}.{name}")
     if name == "torch" and sys.modules.get("torch") is sys.modules[__package__]:
-        return sys.modules["torch"]  # PyTorch's own module has itself under this name
+        return sys.modules["torch"]  # PyTorch's module has itself as an attribute
     if name.startswith("_foreach_"):
         return getattr(importlib.import_module(f"{__package__}.compat.foreach"), name)
     return addresses.attribute(__package__, name, 2)

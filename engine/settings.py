@@ -1,4 +1,4 @@
-"""Switches of the whole process that PyTorch programs set: determinism, precision of products, threads, default types, constants."""
+"""Process-wide settings of PyTorch: determinism, precision of matrix products, threads, default types; and math constants."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ _warn_always = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for the same result in every run; `warn_only` of an op that cannot give it. Every op here does, so nothing is refused."""
+    """Set whether ops must be deterministic. All ops here are, so none raises, or warns with `warn_only`: the setting is only stored."""
     if not isinstance(mode, bool):
         raise TypeError(f"_set_deterministic_algorithms(): argument 'mode' must be bool, not {type(mode).__name__}")
     _deterministic.update(mode=mode, warn_only=bool(warn_only))
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """What `use_deterministic_algorithms` said last."""
+    """Whether `use_deterministic_algorithms` was set."""
     return _deterministic["mode"]
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` asked for warnings in place of errors."""
+    """Whether `use_deterministic_algorithms` was set with `warn_only`."""
     return _deterministic["warn_only"]
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """0 or "default", 1 or "warn", 2 or "error": another spelling of `use_deterministic_algorithms`. RuntimeError for anything else."""
+    """Set `use_deterministic_algorithms` by a level: 0 or "default", 1 or "warn", 2 or "error". Raises RuntimeError for any other."""
     if not isinstance(debug_mode, (int, str)):
         raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
     names: dict[Any, int] = {"default": 0, "warn": 1, "error": 2, 0: 0, 1: 1, 2: 2}
@@ -76,12 +76,15 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0: off, 1: warn, 2: error."""
+    """Return the level set by `set_deterministic_debug_mode`: 0 is off, 1 warns, 2 raises."""
     return (1 if _deterministic["warn_only"] else 2) if _deterministic["mode"] else 0
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """ "highest", "high" or "medium": how exact float32 products have to be. They are always of full precision here."""
+    """Set the precision of float32 matrix products to "highest", "high" or "medium". They always have full precision here.
+
+    Also sets `backends.cuda.matmul.allow_tf32`. Any other value has no effect but a warning.
+    """
     global _products
     if precision not in ("highest", "high", "medium"):
         warnings.warn(f"{precision} is not one of 'highest', 'high', or 'medium'; the current call has no effect.", stacklevel=2)
@@ -91,12 +94,12 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` said last."""
+    """Return the precision set by `set_float32_matmul_precision`."""
     return _products
 
 
 def set_num_threads(num: int) -> None:
-    """How many threads one op may use: of NumPy's BLAS, where threadpoolctl is installed to tell it. No result changes."""
+    """Set the number of threads of NumPy's BLAS, if threadpoolctl is installed. Raises RuntimeError if it is not a positive int."""
     global _threads
     _threads = _positive(num, "set_num_threads")
     if importlib.util.find_spec("threadpoolctl") is not None:
@@ -104,18 +107,18 @@ def set_num_threads(num: int) -> None:
 
 
 def get_num_threads() -> int:
-    """How many threads one op may use: the processor's, unless `set_num_threads` has said otherwise."""
+    """Return the number of threads for one op: that of `set_num_threads`, or the number of processors."""
     return _threads or _processors()
 
 
 def set_num_interop_threads(num: int) -> None:
-    """How many ops may run at once in compiled programs: noted only, ops run one after another."""
+    """Set the number of ops that may run at once. It is only stored: ops run sequentially here."""
     global _interop
     _interop = _positive(num, "set_num_interop_threads")
 
 
 def get_num_interop_threads() -> int:
-    """What `set_num_interop_threads` said."""
+    """Return the number set by `set_num_interop_threads`, or the number of processors."""
     return _interop or _processors()
 
 
@@ -132,7 +135,7 @@ def _positive(num: int, name: str) -> int:
 
 
 def set_warn_always(b: bool) -> None:
-    """Whether a warning comes every time or once. Python's own filters decide here; the wish is noted."""
+    """Set whether warnings repeat. It is only stored: Python's warning filters decide here. Raises TypeError if it is not a bool."""
     global _warn_always
     if not isinstance(b, bool):
         raise TypeError(f"setWarnOnlyOnce(): argument 'b' must be bool, not {type(b).__name__}")
@@ -140,17 +143,20 @@ def set_warn_always(b: bool) -> None:
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` said last."""
+    """Return the value set by `set_warn_always`."""
     return _warn_always
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: numbers below the normal range stay as they are; NumPy has no switch for it."""
+    """Return False: subnormal values are never flushed to zero, as NumPy cannot do it."""
     return False
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """`torch.FloatTensor`, "torch.cuda.DoubleTensor" ...: the default float dtype and device, by the name of a type of tensors."""
+    """Set the default float dtype and device by a tensor type or its name, such as "torch.cuda.DoubleTensor".
+
+    Raises TypeError if it is not a floating-point tensor type, or if it is a CUDA type and there is no GPU.
+    """
     from .core.legacy import named
 
     chosen = named(t) if isinstance(t, str) else t

@@ -1,1 +1,1 @@
-"""The ground floor: dtypes and promotion, errors, memory formats, the observer slot, and PyTorch's module paths. Imports nothing above."""
+"""The lowest layer: dtypes and promotion, errors, memory formats, the observer, and PyTorch's module paths. Imports no other layer."""

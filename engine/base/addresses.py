@@ -1,4 +1,4 @@
-"""PyTorch's module paths: the module that each path imports, if the engine has it elsewhere, and `__getattr__` for missing names."""
+"""PyTorch's module paths: the module that each path imports where the engine has it elsewhere, and `__getattr__` for missing names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType, ModuleType
 from typing import Any
 
-# The path that programs import, and the module it gives. The paths of the layers are in `engine.nn.modules`.
+# PyTorch's path of a module -> the engine's module. The paths of the layers are in `engine.nn.modules`.
 PATHS = {
     "engine._C": "engine.compat._C",
     "engine._VF": "engine.compat._VF",
@@ -152,38 +152,38 @@ _OF_PACKAGE = {
     **dict.fromkeys(("chalf", "complex32", "float4_e2m1fn_x2"), "compat.rare_dtypes"),
     **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"), "compat.rare_dtypes"),
 }  # fmt: skip
-# Names that are imported lazily, and the module that has each.
+# Names that are imported lazily -> the module that defines them.
 NAMES = {f"engine.{name}": f"engine.{module}" for name, module in _OF_PACKAGE.items()}
 NAMES["engine.nn.parallel.DistributedDataParallel"] = "engine.distributed.data_parallel"
-TOPS = {"torchvision": "engine.vision", "functorch": "engine.compat.functorch", "torch": "engine"}  # packages, and what answers for them
+TOPS = {"torchvision": "engine.vision", "functorch": "engine.compat.functorch", "torch": "engine"}  # package -> the engine's package
 _PUBLIC = {place: path for path, place in reversed(PATHS.items()) if place.startswith(("engine.compat.", "engine.core."))}
 
 
 def ours(name: str) -> str:
-    """The engine's module for a module name of torch, torchvision or functorch."""
+    """Return the engine's name for a module of torch, torchvision or functorch."""
     top, dot, rest = name.partition(".")
     name = TOPS[top] + dot + rest
     return PATHS.get(name, name)
 
 
 def theirs(name: str) -> str:
-    """PyTorch's name for a module of the engine."""
+    """Return PyTorch's name for a module of the engine."""
     name = public(name)
     return named(name.replace("engine.data", "engine.utils.data", 1) if name.startswith("engine.data") else name)
 
 
 def public(name: str) -> str:
-    """The path by which programs import a module of the engine."""
+    """Return the path by which users import a module of the engine."""
     return _PUBLIC.get(name, name)
 
 
 def named(name: str) -> str:
-    """A module's name with only the top package replaced: `torch.data` for `engine.data`, whether or not PyTorch has that module."""
+    """Return a module's name with only the top package replaced: `torch.data` for `engine.data`, even if PyTorch has no such module."""
     return next((top + name[len(home) :] for top, home in TOPS.items() if f"{name}.".startswith(f"{home}.")), name)
 
 
 class Loader(importlib.abc.Loader):
-    """Returns a loaded module unchanged: nothing is executed, and it keeps its own name and spec."""
+    """A loader that returns a loaded module unchanged: nothing is executed, and it keeps its name and spec."""
 
     def __init__(self, module: ModuleType) -> None:
         self.module = module
@@ -195,13 +195,13 @@ class Loader(importlib.abc.Loader):
         sys.modules[module.__name__] = self.module  # the import system returns what it finds here afterwards
 
     def get_code(self, fullname: str) -> Any:
-        """The code of the module's own file, for `python -m torch.distributed.run`."""
+        """Return the code of the module's file, for `python -m torch.distributed.run`."""
         spec = self.module.__spec__
         return spec.loader.get_code(spec.name) if spec is not None and isinstance(spec.loader, importlib.abc.InspectLoader) else None
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Imports `engine.jit` from the module that `PATHS` lists for it."""
+    """A finder that imports `engine.jit`, for example, from the module that `PATHS` lists for it."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         place = PATHS.get(fullname)
@@ -209,19 +209,19 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def found(fullname: str, module: ModuleType) -> importlib.machinery.ModuleSpec:
-    """The spec by which an import of `fullname` returns a loaded module."""
+    """Return the spec with which an import of `fullname` returns a loaded module."""
     place = getattr(module, "__file__", None)
     return importlib.machinery.ModuleSpec(fullname, Loader(module), origin=place, is_package=hasattr(module, "__path__"))
 
 
 _FROM = dis.opmap["IMPORT_FROM"]
-# Modules of the inner floors get no `__getattr__`: CPython does not cache attribute lookups in a module that has one, and each
-# `observe.current` or `xp.tanh` would take 30 ns instead of 4. These are exceptions, as PyTorch has them too.
+# Modules of the inner layers get no `__getattr__`: CPython does not cache attribute lookups in a module that has one, and each
+# `observe.current` or `xp.tanh` would take 30 ns instead of 4. These are exceptions, because PyTorch has modules of these names.
 _ASKED = ("engine.core.random", "engine.core.storage", "engine.base.return_types")
 
 
 def plainly(what: str, home: str, name: str, here: frozenset[str]) -> str:
-    """The default error message for a missing name; the package replaces it by one that knows PyTorch's names."""
+    """The default error message for a missing name; the package replaces it by one with PyTorch's names."""
     return f"{what} has no attribute {name!r}"
 
 
@@ -254,11 +254,11 @@ def attribute(home: str, name: str, deep: int = 1) -> Any:
     told = sentence(f"module {home!r}", home, name, frozenset(n for n in (*vars(asked), *listed) if n != name and not n.startswith("_")))
     if path not in sys.modules and _imports(sys._getframe(deep)):
         raise ImportError(told.replace(" has no attribute ", ": cannot import name ", 1), name=home)
-    raise AttributeError(told, name=name)  # without `obj`, or Python would append a suggestion of its own
+    raise AttributeError(told, name=name)  # without `obj`, or Python would append its own suggestion
 
 
 def _imports(frame: FrameType) -> bool:
-    """Whether the frame is at `from module import name`, which would replace an AttributeError's message by its own."""
+    """Whether the frame is at `from module import name`, which would replace the message of an AttributeError."""
     return frame.f_lasti >= 0 and frame.f_code.co_code[frame.f_lasti] == _FROM
 
 
@@ -266,7 +266,7 @@ arrivals: list[Callable[[], None]] = []  # called whenever modules may have been
 
 
 def watch() -> None:
-    """Give every loaded module of the engine a `__getattr__`, unless it defines one or belongs to the inner floors."""
+    """Give every loaded module of the engine a `__getattr__`, unless it defines one or is in the inner layers."""
     for name, loaded in list(sys.modules.items()):
         if name.startswith("engine.") and isinstance(loaded, ModuleType) and "__getattr__" not in vars(loaded) and not _walked(name):
             vars(loaded)["__getattr__"] = functools.partial(attribute, loaded.__name__)
@@ -275,7 +275,7 @@ def watch() -> None:
 
 
 def _walked(name: str) -> bool:
-    """Whether the module belongs to the inner floors. PyTorch's switches in `engine.backends` do not."""
+    """Whether the module is in the inner layers. PyTorch's switches in `engine.backends` are not."""
     _, top, *rest = name.split(".")
     if top == "backends":
         return bool(rest) and rest[0] not in sys.modules["engine.backends"]._LATER

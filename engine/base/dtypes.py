@@ -1,4 +1,4 @@
-"""The element types, and PyTorch's promotion rules as data."""
+"""The dtypes, and PyTorch's type promotion rules as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy
 class dtype:
     """An element type, such as `engine.float32`. There is one object per type, so `is` and `==` agree.
 
-    It prints under PyTorch's name, as all does that PyTorch prints: what a program shows is then the same text.
+    It prints under PyTorch's name, such as `torch.float32`, so that a program's output is the same as with PyTorch.
     """
 
     __slots__ = ("name", "numpy", "rank", "is_floating_point", "is_complex", "is_signed", "itemsize")
@@ -31,17 +31,20 @@ class dtype:
         return _named, (self.name,)
 
     def to_real(self) -> dtype:
-        """The type of a complex number's parts: complex64 -> float32."""
+        """Return the dtype of the real and imaginary parts: complex64 -> float32; any other dtype returns itself."""
         return {"complex64": float32, "complex128": float64}.get(self.name, self)
 
     def to_complex(self) -> dtype:
-        """The complex type of the same precision: float64 -> complex128; there is no smaller one than complex64."""
+        """Return the complex dtype of the same precision: float64 -> complex128; complex64 is the smallest.
+
+        Raises RuntimeError for a bool or integer dtype.
+        """
         if self.rank < FLOAT:
             raise RuntimeError(f"Unknown Complex ScalarType for {self.name}")
         return complex128 if self.name in ("float64", "complex128") else complex64
 
 
-BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # the four ranks: a higher one always decides the rank of a result
+BOOL, INT, FLOAT, COMPLEX = 0, 1, 2, 3  # the ranks of dtypes: a result has the highest rank of its operands
 
 bool_ = dtype("bool", numpy.bool_, BOOL)
 uint8, uint16, uint32, uint64 = (dtype(f"uint{n}", f"uint{n}", INT) for n in (8, 16, 32, 64))
@@ -68,8 +71,8 @@ def _named(name: str) -> dtype:
     return BY_NAME[name]
 
 
-# torch.promote_types, whole. Row and column in the order of ALL; b: bool, u/a: uint8/int8, s i l: int16 int32 int64, U V W: uint16
-# uint32 uint64, h g f d: float16 bfloat16 float32 float64, c z: complex64 complex128, "-": PyTorch refuses.
+# torch.promote_types as a table. Rows and columns in the order of ALL; b: bool, u/a: uint8/int8, s i l: int16 int32 int64, U V W: uint16
+# uint32 uint64, h g f d: float16 bfloat16 float32 float64, c z: complex64 complex128, "-": PyTorch raises.
 _LETTERS = "buasilUVWhgfdcz"
 _TABLE = (
     "buasil---hgfdcz",
@@ -106,7 +109,10 @@ def set_default(d: dtype) -> None:
 
 
 def promote(a: dtype, b: dtype) -> dtype:
-    """The smallest type that both can be turned into, by PyTorch's table (`torch.promote_types`)."""
+    """Return the smallest dtype to which both can be cast, by PyTorch's table (`torch.promote_types`).
+
+    Raises RuntimeError for pairs that PyTorch does not promote, such as uint16 and int32.
+    """
     try:
         return _PROMOTE[a, b]
     except KeyError:
@@ -116,7 +122,7 @@ def promote(a: dtype, b: dtype) -> dtype:
 
 
 def of_scalar(x: complex | float | int | bool) -> dtype:
-    """The type that a Python number has when nothing else decides."""
+    """Return the dtype of a Python number alone: bool, int64, the default float, or the complex dtype of its precision."""
     if isinstance(x, (bool, numpy.bool_)):
         return bool_
     if isinstance(x, (int, numpy.integer)):
@@ -125,10 +131,10 @@ def of_scalar(x: complex | float | int | bool) -> dtype:
 
 
 def result(operands: tuple) -> dtype:
-    """`torch.result_type` of arrays and Python numbers.
+    """Return the dtype of a result (`torch.result_type`) of arrays and Python numbers.
 
-    Tensors with dimensions decide first, then 0-d tensors, then Python numbers; one that comes later counts only where its rank
-    (bool < int < float < complex) is higher. Source: "Tensor Attributes", type promotion, in PyTorch's documentation.
+    Arrays with dimensions have priority over 0-d arrays, and those over Python numbers; an operand of lower priority counts only if its
+    rank (bool < int < float < complex) is higher. Source: "Tensor Attributes", type promotion, in PyTorch's documentation.
     """
     levels: list[dtype | None] = [None, None, None]
     for x in operands:
@@ -148,16 +154,16 @@ def result(operands: tuple) -> dtype:
         if chosen is None:
             chosen = d
         elif d.rank > chosen.rank:
-            # a complex number beside a float tensor keeps the tensor's precision
+            # a complex number with a float tensor: the tensor's precision is kept
             chosen = chosen.to_complex() if d.is_complex and chosen.is_floating_point else promote(chosen, d) if chosen is bool_ else d
     assert chosen is not None
     return chosen
 
 
 def fitting(value: Any, d: dtype) -> Any:
-    """A number as one of a dtype: what is between two integers is cut off towards zero, and negative integers wrap around in unsigned ones.
+    """Convert a number to a value of a dtype: floats are truncated for integers, and negative integers wrap around for unsigned ones.
 
-    RuntimeError where the dtype cannot hold it.
+    Raises RuntimeError if the dtype cannot hold it.
     """
     if d.rank == BOOL:
         return bool(value)
@@ -179,12 +185,12 @@ _LARGEST |= dict.fromkeys(("float32", "complex64"), float(numpy.finfo(numpy.floa
 
 
 def as_numpy(d: Any) -> numpy.dtype:
-    """The NumPy type of an engine dtype, a Python type (`float`, `int`, `bool`, `complex`) or a NumPy type."""
+    """Return the NumPy dtype of an engine dtype, a Python type (`float`, `int`, `bool`, `complex`) or a NumPy dtype."""
     return as_dtype(d).numpy
 
 
 def as_dtype(d: Any) -> dtype:
-    """The engine dtype for what a user wrote as one."""
+    """Return the engine dtype of an engine dtype, a Python type or a NumPy dtype. Raises TypeError for anything else."""
     if isinstance(d, dtype):
         return d
     try:
@@ -194,7 +200,7 @@ def as_dtype(d: Any) -> dtype:
 
 
 class finfo:
-    """Limits of a floating-point type, as `torch.finfo`."""
+    """The limits of a floating-point dtype, like `torch.finfo`. Raises TypeError for other dtypes."""
 
     __module__ = "torch"  # as it prints
 
@@ -221,7 +227,7 @@ class finfo:
 
 
 class iinfo:
-    """Limits of an integer type, as `torch.iinfo`."""
+    """The limits of an integer dtype, like `torch.iinfo`. Raises TypeError for other dtypes."""
 
     __module__ = "torch"  # as it prints
 

@@ -1,4 +1,4 @@
-"""What the engine says when it refuses: which op, which rule, every operand's shape, and the user's own line."""
+"""The engine's exceptions, and the parts of its messages: the op, the rule, each operand's shape, and the user's line."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _hidden: tuple[str, ...] = (
 
 
 def hide(folder: str) -> None:
-    """Code below this folder (its path ends in a separator) is a tool's that calls the engine for the user: no error names its lines."""
+    """Mark a folder (a path that ends in a separator) as a tool's code that calls the engine: errors name no lines of it."""
     global _hidden
     if folder not in _hidden:
         _hidden = (*_hidden, folder)
 
 
 def user_frame() -> FrameType | None:
-    """The innermost frame that runs code from outside the engine and the tools that were hidden: the user's line."""
+    """Return the innermost frame outside the engine and the hidden folders, which runs the user's line."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_hidden):
         frame = frame.f_back
@@ -29,7 +29,7 @@ def user_frame() -> FrameType | None:
 
 
 def where(code: Any, line: int) -> str:
-    """`train.py, line 12`, or `line 12 of the cell` for code typed into a notebook."""
+    """Return `train.py, line 12`, or `line 12 of the cell` for code of a notebook."""
     name = os.path.basename(code.co_filename)
     if name.startswith("<") or "ipykernel_" in code.co_filename or "<ipython-input" in code.co_filename:
         return f"line {line} of the cell"
@@ -37,19 +37,19 @@ def where(code: Any, line: int) -> str:
 
 
 def user_line() -> str:
-    """Where the user's code stands now, in words; "" when there is none."""
+    """Return the user's current line in words; "" if no user code is running."""
     frame = user_frame()
     return where(frame.f_code, frame.f_lineno) if frame is not None else ""
 
 
 def at_user_line() -> str:
-    """` (line 3 of the cell)`, for the end of a message; "" when no user code is running."""
+    """Return ` (line 3 of the cell)`, for the end of a message; "" if no user code is running."""
     line = user_line()
     return f" ({line})" if line else ""
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
-    """A warning that points at the user's line, however many of the engine's functions stand between."""
+    """Emit a warning that points at the user's line, not at a line of the engine."""
     level, frame = 1, sys._getframe(0)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_hidden):
         level, frame = level + 1, frame.f_back
@@ -57,7 +57,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def describe(x: Any) -> str:
-    """An operand in an error message: the shape and dtype of a tensor, the value of anything small, else its type."""
+    """Describe an operand for an error message: a tensor's shape and dtype, the value of a number, string or None, else the type."""
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if shape is not None and dtype is not None:
         return f"{tuple(shape)} {getattr(dtype, 'name', dtype)}"
@@ -67,32 +67,32 @@ def describe(x: Any) -> str:
 
 
 class GraphFreedError(RuntimeError):
-    """Backward was asked to pass through a node whose saved arrays are gone."""
+    """Raised by a backward pass through a node whose saved arrays have been freed."""
 
 
 class SpoiledError(RuntimeError):
-    """A saved array was overwritten in place before backward could use it; `write` tells by what."""
+    """Raised if a saved array was overwritten in place before the backward pass used it; `write` records that write."""
 
     write: Any = None
 
 
 class LinAlgError(RuntimeError):
-    """A matrix for which the result does not exist: singular, not positive definite, not finite."""
+    """Raised for a matrix without a result: singular, not positive definite, or not finite."""
 
 
 class OutOfMemoryError(RuntimeError, MemoryError):
-    """No memory is left, on a GPU or for an op on the CPU: a RuntimeError as in PyTorch, and what Python has for it."""
+    """Raised if memory runs out, on a GPU or on the CPU: a RuntimeError as in PyTorch, and Python's MemoryError."""
 
 
 def out_of_memory(name: str, error: MemoryError) -> NoReturn:
-    """Raise what `name` met as an OutOfMemoryError, which it may be already."""
+    """Raise a MemoryError of the function `name` as an OutOfMemoryError, unless it is one already."""
     if isinstance(error, OutOfMemoryError):
         raise error
     raise OutOfMemoryError(f"{name}: out of memory: {error}") from error
 
 
 class Refused(Exception):
-    """Raised inside an op's `forward`: the rule that was broken, in words. The call path turns it into PyTorch's error type."""
+    """Raised inside an op's `forward` with the broken rule as message; the call path turns it into an error of type `kind`."""
 
     def __init__(self, rule: str, kind: type[Exception] = RuntimeError):
         super().__init__(rule)

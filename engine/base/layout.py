@@ -1,4 +1,7 @@
-"""How a tensor's elements lie in memory: PyTorch's layouts and memory formats, and the order of axes that a format means."""
+"""Memory layout: PyTorch's layouts and memory formats, strides, and the memory order of an op's result.
+
+"Axes" are the dimensions from the outermost in memory to the innermost.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ __all__ = [
 
 
 class layout:
-    """How a tensor is stored. Those of this library are all `strided`: one block of memory, read with strides."""
+    """How a tensor is stored, such as `strided`: one block of memory, read with strides."""
 
     __slots__ = ("name",)
     __module__ = "torch"  # as it prints
@@ -42,7 +45,7 @@ class layout:
 
 
 class memory_format:
-    """In which order the axes of a dense tensor follow each other in memory."""
+    """The memory order of the axes of a dense tensor, such as `channels_last`."""
 
     __slots__ = ("name",)
     __module__ = "torch"  # as it prints
@@ -74,7 +77,7 @@ def _format(name: str) -> memory_format:
 
 
 def order(format: memory_format, ndim: int) -> tuple[int, ...]:
-    """The axes from the outermost in memory to the innermost. RuntimeError where a format is for tensors of another rank."""
+    """Return the axes of a format, outermost in memory first. Raises RuntimeError if the format is for another number of dimensions."""
     if not isinstance(format, memory_format):
         raise TypeError(f"argument 'memory_format' must be torch.memory_format, not {type(format).__name__}")
     if format is contiguous_format:
@@ -88,7 +91,7 @@ def order(format: memory_format, ndim: int) -> tuple[int, ...]:
 
 
 def strides_of(shape: tuple, axes: tuple) -> tuple[int, ...]:
-    """The strides, in elements, of a dense block whose axes follow each other in memory in this order."""
+    """Return the strides, in elements, of a dense block with its axes in this order in memory."""
     strides, step = [0] * len(shape), 1
     for axis in reversed(axes):
         strides[axis] = step
@@ -97,7 +100,7 @@ def strides_of(shape: tuple, axes: tuple) -> tuple[int, ...]:
 
 
 def told_strides(array: Any) -> tuple[int, ...]:
-    """An array's strides in elements. An axis of one element, which NumPy may give the stride 0, steps over what is inside it."""
+    """Return an array's strides in elements. The stride 0 that NumPy may give an axis of size 1 is replaced by that of a dense block."""
     strides = [s // array.itemsize for s in array.strides]
     for axis in range(array.ndim - 1, -1, -1):
         if array.shape[axis] == 1 and strides[axis] == 0:
@@ -106,7 +109,7 @@ def told_strides(array: Any) -> tuple[int, ...]:
 
 
 def lies_in(array: Any, format: memory_format) -> bool:
-    """Whether an array's elements lie as a format says. An axis of one element may have any stride."""
+    """Whether an array has a memory format. An axis of size 1 may have any stride."""
     if format in _CHANNELS_LAST and array.ndim != len(_CHANNELS_LAST[format]):
         return False
     axes = order(format, array.ndim)
@@ -120,14 +123,15 @@ def lies_in(array: Any, format: memory_format) -> bool:
 
 
 def blank(empty: Callable, shape: tuple, dtype: Any, format: memory_format | tuple) -> Any:
-    """Unset memory of a shape in a format, or with its axes in an order, from a namespace's `empty`."""
+    """Make an uninitialized array with a namespace's `empty`, in a memory format or with its axes in a given order."""
     axes = format if isinstance(format, tuple) else order(format, len(shape))
     return empty(tuple(shape[a] for a in axes), dtype).transpose(inverse(axes))
 
 
 def axes_of(array: Any) -> tuple[int, ...] | None:
-    """The axes of an array that lies without gaps or overlaps, from the outermost in memory to the innermost; None for row-major order,
-    which is also what the others get.
+    """Return the axes of an array without gaps or overlaps, outermost in memory first.
+
+    Returns None for row-major order, and for any other array, since a copy of it is made in row-major order.
     """
     if array.ndim < 2 or getattr(array, "strides", None) is None or array.flags.c_contiguous or not array.size:
         return None
@@ -141,34 +145,34 @@ def axes_of(array: Any) -> tuple[int, ...] | None:
 
 
 def inverse(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """The permutation that takes back another one."""
+    """Return the inverse of a permutation."""
     return tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
 
 def overlaps(array: Any) -> bool:
-    """Whether elements of the array share their places in memory, as those of an expanded tensor do."""
+    """Whether elements of the array share memory locations, as those of an expanded tensor do."""
     return bool(array.size) and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape, strict=True))
 
 
 def kept_order(array: Any) -> Any:
-    """NumPy's word for the order in which a copy of the array lies: its own, but in rows where it is expanded and has none."""
+    """NumPy's `order` for a copy of the array: "K", or "C" for an expanded array, which has no order."""
     return "C" if 0 in array.strides and overlaps(array) else "K"
 
 
 def condensed(array: Any, dtype: Any, like: Any = None) -> Any:
-    """A copy of an expanded array: what it, or `like`, repeats has no order in memory, the rest keeps its own."""
+    """A dense copy of an expanded array: axes that it, or `like`, repeats have no order in memory, the others keep theirs."""
     axes = common_axes(array.shape, [told_strides(array if like is None else like)])
     return array.transpose(axes).astype(dtype, "C").transpose(inverse(axes))
 
 
 def copied(data: Any, like: Any) -> Any:
-    """A copy of an array that lies as another one of its shape does."""
+    """A copy of an array with the memory order of another one of the same shape."""
     axes = axes_of(like)
     return data.copy() if axes is None or data.__class__ is not like.__class__ else data.transpose(axes).copy().transpose(inverse(axes))
 
 
 def suggested(array: Any) -> memory_format:
-    """The memory format that PyTorch takes from an array's strides: channels last where they say so without doubt, rows else."""
+    """The memory format that PyTorch infers from an array's strides: channels last if they are unambiguous, else contiguous."""
     format = {4: channels_last, 5: channels_last_3d}.get(array.ndim)
     if format is None or not array.size:
         return contiguous_format
@@ -181,9 +185,9 @@ def suggested(array: Any) -> memory_format:
 
 
 def common_axes(shape: tuple, operands: list[tuple]) -> tuple[int, ...]:
-    """The axes of a shape from the outermost in memory to the innermost in which PyTorch lays a result of operands with these strides.
+    """Return the axes, outermost in memory first, of PyTorch's result of an elementwise op on operands with these strides.
 
-    Of two axes the first operand that is broadcast along neither decides, by its strides, and by the sizes where those are equal.
+    The order of two axes follows the strides of the first operand that is broadcast along neither, or the sizes where those are equal.
     """
     inner = [*range(len(shape))][::-1]
 
@@ -206,7 +210,7 @@ def common_axes(shape: tuple, operands: list[tuple]) -> tuple[int, ...]:
 
 
 def _laid(data: Any, axes: tuple, beside: Any) -> Any:
-    """The array with its axes in this order in memory; itself where they are."""
+    """The array with its axes in this order in memory; itself if they are already."""
     if told_strides(data) == strides_of(data.shape, axes):
         return data
     out = numpy.empty_like(beside, data.dtype, "C", shape=tuple([data.shape[a] for a in axes])).transpose(inverse(axes))
@@ -215,7 +219,7 @@ def _laid(data: Any, axes: tuple, beside: Any) -> Any:
 
 
 def as_first(data: Any, first: Any, *others: Any) -> Any:
-    """An elementwise result in the order in which the first operand lies, where NumPy took another since the operands disagree."""
+    """An elementwise result in PyTorch's memory order, which NumPy's differs from if the operands have different orders."""
     if data.__class__ is not first.__class__ or data.strides == first.strides:
         return data
     if data.shape == first.shape and 0 not in first.strides:
@@ -229,14 +233,14 @@ def as_first(data: Any, first: Any, *others: Any) -> Any:
 
 
 def _steps(array: Any, shape: tuple) -> tuple[int, ...]:
-    """The strides of an array that is broadcast to a shape, 0 along what is repeated."""
+    """The strides of an array broadcast to a shape, 0 along repeated axes."""
     lead = len(shape) - array.ndim
     return (0,) * lead + tuple([s if n == m else 0 for s, n, m in zip(told_strides(array), array.shape, shape[lead:], strict=True)])
 
 
 def as_indexed(data: Any, array: Any, index: tuple) -> Any:
-    """What arrays in an index have picked: in memory, the dimensions that the index leaves alone follow each other as in the array."""
-    if data.__class__ is not array.__class__:  # picked for each sample of a vmap
+    """The result of indexing with arrays, in PyTorch's memory order: the dimensions that are not indexed keep their order."""
+    if data.__class__ is not array.__class__:  # indexed for each sample of a vmap
         return data
     kept, dim, picked = [], 0, []
     for item in index:
@@ -252,14 +256,14 @@ def as_indexed(data: Any, array: Any, index: tuple) -> Any:
     shape, ones = data.shape[at : at + n], (1,) * (len(kept) - at)
     operands = [(*kept[:at], *[0] * n, *kept[at:])]
     for item in index:
-        if item.__class__ is not slice:  # a mask stands for the places where it is true, one after the other
+        if item.__class__ is not slice:  # a mask counts as the 1-d array of the places where it is true
             places = numpy.broadcast_to(item, shape) if item.dtype != bool else numpy.empty(shape)
             operands.append(_steps(places.reshape((1,) * at + shape + ones), data.shape))
     return _laid(data, common_axes(data.shape, operands), array)
 
 
 def as_channels(data: Any, first: Any, *others: Any) -> Any:
-    """The result for images with their channels last in memory, laid so as well."""
+    """The result in channels-last order, if the first operand is in channels-last order."""
     format = suggested(first)
     if format is contiguous_format or data.__class__ is not first.__class__ or data.ndim != first.ndim:
         return data
@@ -267,6 +271,6 @@ def as_channels(data: Any, first: Any, *others: Any) -> Any:
 
 
 def as_all(data: Any, first: Any, *others: Any) -> Any:
-    """The result of several images that all have their channels last in memory, laid so as well."""
+    """The result in channels-last order, if all operands are in channels-last order."""
     format = suggested(first)
     return as_channels(data, first) if all(suggested(other) is format for other in others) else data

@@ -12,7 +12,7 @@ def _text(self: Any) -> str:
 
 
 def result_type(name: str, fields: tuple[str, ...], home: str = "engine") -> Any:
-    """The class of an op's results, such as `return_types.max`; of an op in a further namespace `return_types.linalg_svd`."""
+    """Make the named tuple of an op's results, such as `return_types.max`, or `return_types.linalg_svd` for an op of a namespace."""
     name = name if home in ("", "engine") else f"{home.rpartition('.')[2]}_{name}"
     made: Any = type(name, (namedtuple(name, fields),), {"__slots__": (), "__repr__": _text, "__module__": __name__})
     globals()[name] = made

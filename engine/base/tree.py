@@ -1,4 +1,4 @@
-"""Nested tuples, lists and dicts of tensors as flat lists, and back."""
+"""Flatten nested tuples, lists and dicts of tensors to lists, and rebuild them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def leaves(tree: Any) -> list:
-    """What stands in nested tuples, lists and dicts, from left to right."""
+    """List the leaves of nested tuples, lists and dicts, from left to right."""
     if isinstance(tree, (tuple, list)):
         return [x for branch in tree for x in leaves(branch)]
     if isinstance(tree, (dict, OrderedDict)):
@@ -17,7 +17,7 @@ def leaves(tree: Any) -> list:
 
 
 def filled(tree: Any, values: Iterator) -> Any:
-    """The same nest with the next of `values` in the place of each leaf."""
+    """Return the same structure with each leaf replaced by the next of `values`."""
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         return type(tree)(*[filled(branch, values) for branch in tree])
     if isinstance(tree, (tuple, list)):
@@ -28,12 +28,12 @@ def filled(tree: Any, values: Iterator) -> Any:
 
 
 def mapped(fn: Callable, tree: Any) -> Any:
-    """The same nest with `fn` of each leaf."""
+    """Return the same structure with `fn` applied to each leaf."""
     return filled(tree, iter([fn(x) for x in leaves(tree)]))
 
 
 def spread(prefix: Any, tree: Any) -> list | None:
-    """A value for each leaf of `tree` from a nest that may stop earlier: its value counts for all below. None when it does not fit."""
+    """List a value for each leaf of `tree` from a prefix of its structure, whose leaves apply to whole subtrees; None on a mismatch."""
     if isinstance(prefix, (tuple, list)):
         if not isinstance(tree, (tuple, list)) or isinstance(prefix, list) != isinstance(tree, list) or len(prefix) != len(tree):
             return None

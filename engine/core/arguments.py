@@ -1,4 +1,4 @@
-"""Type checks of arguments, as by PyTorch's argument parser: TypeError for Python types that the function does not declare."""
+"""Type checks of arguments, as in PyTorch's argument parser: TypeError for an argument of another type than the parameter declares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tensor import Tensor
 
 
 class Kind(NamedTuple):
-    """A parameter type: the usual classes, a test for other valid objects, and its name in errors."""
+    """A declared parameter type: the usual classes, a test for other objects that it accepts, and its name in error messages."""
 
     usual: frozenset[type]
     fits: Callable[[Any], bool]
@@ -22,7 +22,7 @@ class Kind(NamedTuple):
 
 
 def _lone(x: Any, kinds: str) -> bool:
-    """Whether a one-element tensor may stand for a number of these NumPy kinds."""
+    """Whether `x` is a 0-d tensor that does not require grad and is accepted as a number of these NumPy kinds."""
     return isinstance(x, Tensor) and x.ndim == 0 and not x.requires_grad and getattr(x.array.dtype, "kind", "f") in kinds
 
 
@@ -54,7 +54,7 @@ KINDS = {
 }
 
 
-# The types of parameters with these names if a function does not annotate them; above all, attributes of ops.
+# The types of parameters with these names, for functions that do not annotate them, mainly the `forward` of ops.
 USUAL = dict.fromkeys(("input", "self", "x", "A"), "Tensor") | dict.fromkeys(("weights", "fweights", "aweights"), "Tensor | None")
 USUAL |= dict.fromkeys(("dim0", "dim1", "dim2", "k", "offset", "diagonal", "num_classes"), "int")
 _FLAGS = ("keepdim", "descending", "largest", "sorted", "upper", "left", "hermitian", "include_self", "accumulate", "density")
@@ -64,9 +64,9 @@ USUAL |= {"rounding_mode": "str | None", "reduce": "str", "UPLO": "str"}
 
 
 def kinds_of(fn: Callable, usual: dict[str, str] = USUAL) -> dict[str, tuple[Kind, ...]]:
-    """The types of a function's annotated parameters, and of those with `usual` names; others accept anything.
+    """Map each annotated parameter of a function, and each with a name in `usual`, to the kinds that it accepts. Others accept anything.
 
-    `int | Sequence[int]` is PyTorch's `int[1]`, `complex` its `Scalar`. Conversions are those of its parser: a bool is a float but not an
+    `int | Sequence[int]` is PyTorch's `int[1]`, and `complex` its `Scalar`. As in PyTorch's parser, a bool is valid for float but not for
     int, and a one-element tensor is a number unless it requires grad.
     """
     found, code = {}, inspect.unwrap(fn).__code__
@@ -79,7 +79,7 @@ def kinds_of(fn: Callable, usual: dict[str, str] = USUAL) -> dict[str, tuple[Kin
 
 
 def refuse(function: str, kinds: dict[str, tuple[Kind, ...]], names: Sequence[str], args: Sequence, kwargs: dict[str, Any]) -> None:
-    """Raise TypeError for the first argument that has none of its parameter's types; `names` are the parameters in order."""
+    """Raise TypeError for the first argument that is of none of its parameter's kinds; `names` are the positional parameters in order."""
     for name, x in (*zip(names, args, strict=False), *kwargs.items()):
         if name in kinds and not any(x.__class__ in kind.usual or kind.fits(x) for kind in kinds[name]):
             at = f" (position {names.index(name) + 1})" if name in names else ""
@@ -94,7 +94,7 @@ def names_of(fn: Callable) -> Sequence[str]:
 
 
 def parsed(fn: Callable) -> Callable:
-    """Decorate a function to check its arguments against its annotations before it runs."""
+    """Wrap a function so that arguments of other types than it declares raise TypeError before it runs."""
     kinds, names = kinds_of(fn), names_of(fn)
     usual = {name: frozenset().union(*(kind.usual for kind in given)) for name, given in kinds.items()}
     sequences = {name for name, given in kinds.items() if KINDS["Sequence[int]"] in given}

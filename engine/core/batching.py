@@ -1,7 +1,7 @@
-"""`vmap` and the tape: how tensors enter and leave the batch of a level, and what random functions do inside.
+"""`vmap` and the tape: the ops that take arrays into and out of a vmap level, and random functions inside one.
 
-An array crosses in two ways. One whose first dimension is the batch enters by `batch` and leaves by `unbatch`; one that all samples share
-enters by `spread`, and its gradient leaves by `gathered`, the sum over the samples. In each pair, one is the derivative of the other.
+An array whose first dimension is the batch enters a level by `batch` and leaves it by `unbatch`. An array that all samples share enters by
+`spread`, and its gradient leaves by `gathered`, the sum over the samples. The ops of each pair are each other's derivative.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .tensor import Tensor
 
 
 class _Running(threading.local):
-    """The levels of this thread whose functions are running, from the outermost to the innermost."""
+    """The vmap levels that are running in this thread, outermost first."""
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
@@ -31,7 +31,7 @@ running = _Running()
 
 
 class Crossing:
-    """An op of one input that enters or leaves the batch of a level; its derivative is the opposite crossing."""
+    """An op of one input that takes an array into or out of a vmap level; its derivative is the op in the other direction, `back`."""
 
     picks = variadic = view = multi = False
     ruled, rules, slots, aux, defaults, exact = True, (), (), (), {}, True
@@ -72,8 +72,8 @@ class Crossing:
         return self(t, level) if recorded else self._forward(t, level)
 
 
-# A derivative of a derivative may cross a level that has ended while a later one runs. The later one stays the inner one: what is done
-# to its array is done for each of its samples.
+# A second derivative may enter a level that has ended while a later one runs. The later level stays the inner one: its array is processed
+# for each of its samples.
 
 
 def _later(array: Any, level: Level) -> bool:
@@ -115,7 +115,7 @@ batch.back, unbatch.back, spread.back, gathered.back = unbatch, batch, gathered,
 
 
 def _shared(array: Any, node: Any, level: Level) -> tuple:
-    """An input that all samples share, as the enclosing vmaps see it: its gradient is summed over their samples too."""
+    """Spread an array that enters a level over the levels around it as well, so that its gradient is summed over their samples too."""
     for outer in running.levels:
         if outer.number >= level.number:
             break
@@ -131,25 +131,25 @@ _PLAIN = frozenset((int, float, bool, str, slice, type(None), type(Ellipsis)))
 
 
 def plain(attrs: dict) -> bool:
-    """Whether an op's attributes certainly contain no array."""
+    """Whether an op's attributes are all of simple types, so that there is no array among them."""
     return all(v.__class__ in _PLAIN or v.__class__ is tuple and all(i.__class__ in _PLAIN for i in v) for v in attrs.values())
 
 
 def prepared(xp: Any, forward: Callable, arrays: list, nodes: list, attrs: dict) -> tuple:
-    """The namespace, forward, arrays and nodes of an op on the innermost level among its arrays and attributes, if there is one."""
+    """The namespace, forward, arrays and nodes of a call on the innermost vmap level among its arrays and attributes, if there is one."""
     inside = space(arrays, attrs)
     if inside.__class__ is not Namespace:
-        if inside is meta.space and xp is not inside:  # an index, for example
+        if inside is meta.space and xp is not inside:  # an index, say
             raise Refused("Tensor on device meta is not on the expected device cpu!")
         return xp, at_work(xp, forward), arrays, nodes
     arrays, nodes = entered(inside.level, arrays, nodes)
-    if space(attrs) is inside:  # as in `x[i]` where only i is batched: NumPy must not see it
+    if space(attrs) is inside:  # as `x[i]` where only i differs from sample to sample: NumPy cannot run it
         arrays = [inside.marked(a) for a in arrays]
     return inside, at_work(inside, forward), arrays, nodes
 
 
 def entered(level: Level, arrays: list, nodes: list) -> tuple[list, list]:
-    """Let arrays from outside enter a level: those with a node by `spread`, so that their gradient is summed over the samples."""
+    """Take the arrays of a call into a level: those with a node enter by `spread`, so that their gradient is summed over the samples."""
     arrays, nodes = list(arrays), list(nodes)
     for i, (a, n) in enumerate(zip(arrays, nodes, strict=True)):
         if n is not None and not (a.__class__ is Batched and a.level is level):
@@ -159,13 +159,13 @@ def entered(level: Level, arrays: list, nodes: list) -> tuple[list, list]:
 
 
 class open_level:
-    """Run the mapped function in `with open_level(size, randomness) as level:`."""
+    """`with open_level(size, randomness) as level:` opens a vmap level of `size` samples for the mapped function."""
 
     def __init__(self, size: int, randomness: str) -> None:
         self.level = Level(size, randomness)
 
     def __enter__(self) -> Level:
-        devices.mixed = True  # from now on, the namespace of each array is looked up
+        devices.mixed = True  # from now on the namespace is looked up for each array
         running.levels.append(self.level)
         return self.level
 
@@ -174,13 +174,13 @@ class open_level:
 
 
 def randomly(fn: Callable) -> Callable:
-    """Decorate a random function to check, inside vmap, whether it may draw, and whether each sample gets its own values."""
+    """Make a random function follow `randomness` inside vmap: "error" raises, "same" draws once for all samples, "different" for each."""
 
     @functools.wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
         if not running.levels:
             return fn(*args, **kwargs)
-        level = running.levels.pop()  # draws below are outside this level
+        level = running.levels.pop()  # the numbers are drawn outside this level
         try:
             return _drawn(call, args, kwargs, level)
         finally:

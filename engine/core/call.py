@@ -1,4 +1,11 @@
-"""The call path: unwrap the inputs, run the op, wrap the result, record it, notify the observer."""
+"""The call path: what runs when an op is called.
+
+A call goes through the same steps for every op: bind the arguments to inputs and attributes, apply autocast, take the arrays out of the
+tensors, promote dtypes and find the array namespace (`Op.prepare`), run `forward`, wrap the results as tensors, add a node to the tape
+if an input requires grad, mark views, and notify the observer. `_run` has all of these steps. `_binary` and `_unary` are quick ways for
+NumPy arrays of float32 or float64, which need no preparation; they fall back on `_run`. `call_path` chooses an op's path once, when the
+op is defined.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +27,16 @@ from .rules import up
 from .tensor import Tensor
 
 _FAST = quick.DTYPES
-_seen: list = []  # callbacks for each new node, on the slow path only: see `noting`
-_ARRAYS = frozenset(("ndarray", "Batched", "Meta"))  # of NumPy or CuPy, of a vmap, and without memory
+_seen: list = []  # callbacks for each new node on the tape, which only `_run` calls: see `noting`
+_ARRAYS = frozenset(("ndarray", "Batched", "Meta"))  # the array classes of NumPy and CuPy, of vmap, and of the meta device
 _mode = tape.mode
 
 
 def number(x: Any, want: dtypes.dtype) -> Any:
-    """Convert a Python number to the dtype of the result, wrapping around as PyTorch does: NumPy would reject 300 beside uint8."""
+    """Convert a Python number to the dtype of the result. PyTorch wraps 300 for uint8, where NumPy raises.
+
+    Raises Refused for an object that is not a number, and for an integer of more than 64 bits.
+    """
     if not isinstance(x, (bool, int, float, complex, numpy.generic)):
         raise Refused(f"expected a Tensor or a number, got {errors.describe(x)}", TypeError)
     if want.rank == dtypes.INT and isinstance(x, int) and not isinstance(x, bool):
@@ -36,15 +46,16 @@ def number(x: Any, want: dtypes.dtype) -> Any:
         x &= (1 << bits) - 1
         return want.numpy.type(x - (1 << bits) if want.is_signed and x >> (bits - 1) else x)
     if want.numpy in LOW:
-        return want.numpy.type(float(x))  # NumPy rejects integers of more than 64 bits
+        return want.numpy.type(float(x))  # NumPy raises for integers of more than 64 bits
     return want.numpy.type(x) if isinstance(x, numpy.generic) else x
 
 
 def _array(data: Any) -> Any:
-    """Convert a result that is neither a NumPy array nor a NumPy scalar: numbers become arrays, GPU arrays are returned unchanged."""
+    """A result that is neither a NumPy array nor a NumPy scalar: a Python number becomes an array, a GPU array is returned unchanged."""
     return data if hasattr(data, "base") else numpy.asarray(data)
 
 
+# Makes the function that runs an op, by the fastest path that its signature allows.
 def call_path(op: Any) -> Callable:
     if op.variadic:
         return _variadic(op)
@@ -56,7 +67,7 @@ def call_path(op: Any) -> Callable:
 
 
 def _binary(op: Any) -> Callable:
-    """Build the path of `a + b`, written out: it runs more often than any other code in the engine."""
+    """The path of `a + b`, with all steps inlined: it runs more often than any other code in the engine."""
     forward, (dx, dy) = op.forward, op.rules
     (x_for_x, y_for_x, out_for_x), (x_for_y, y_for_y, out_for_y) = ([d is not None and i in d.keeps for i in range(3)] for d in (dx, dy))
     keeps_x, keeps_y, keeps_out = x_for_x or x_for_y, y_for_x or y_for_y, out_for_x or out_for_y
@@ -129,11 +140,11 @@ def _binary(op: Any) -> Callable:
 
 
 def _unary(op: Any) -> Callable:
-    """Build the path of `x.tanh()` and `x.sum(0)`: one tensor, attributes, one result."""
+    """The path of `x.tanh()` and `x.sum(0)`: one tensor, optional attributes, one result."""
     forward, defaults, rule, needs_more, ruled = op.forward, op.defaults, op.rules[0], bool(op.required - set(op.inputs)), op.ruled
     keeps_input, keeps_out = (rule is not None and i in rule.keeps for i in (0, 1))
     keeps_any, view, row_major = keeps_input or keeps_out, op.view, op.row_major
-    channels = None if op.laid is as_first else op.laid  # with one operand NumPy keeps the order itself
+    channels = None if op.laid is as_first else op.laid  # with one operand NumPy already keeps the memory order
     new_tensor, new_node, tick = object.__new__, tape.Node.__new__, tape.tick
     ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
     node_class, mode, seen = tape.Node, _mode, observe
@@ -150,9 +161,9 @@ def _unary(op: Any) -> Callable:
                 (input,), attrs = op.bind(given, kwargs)
         if not isinstance(input, Tensor):
             if input is None:
-                op.bind(args, kwargs)  # raises an error for what is missing
+                op.bind(args, kwargs)  # raises, naming the missing argument
             if isinstance(input, (bool, int, float, complex)) and not isinstance(input, numpy.generic):
-                failed(op, TypeError(), (input,), attrs)  # NumPy would accept it
+                failed(op, TypeError(), (input,), attrs)  # NumPy would accept a number
             return _run(op, (input,), attrs)
         array, source = input.array, input.node
         if array.__class__ is not ndarray or array.dtype not in _FAST:
@@ -162,7 +173,7 @@ def _unary(op: Any) -> Callable:
             watcher.begins()
         try:
             data = forward(cpu, array) if attrs is defaults else forward(cpu, array, **attrs)
-        except Unbatchable:  # an attribute differs between samples
+        except Unbatchable:  # an attribute differs from sample to sample
             return _run(op, (input,), attrs)
         except Exception as error:
             if any(map(_holds, attrs.values())):
@@ -191,7 +202,7 @@ def _unary(op: Any) -> Callable:
 
 
 def _general(op: Any) -> Callable:
-    """Build the path for any number of inputs, with attributes."""
+    """The path of any fixed number of inputs, with attributes."""
     n, filled, sort = len(op.inputs), tuple(op.optional.get(name) for name in op.inputs), sorter(op)
     fewest = len(op.required & set(op.inputs))
 
@@ -226,7 +237,7 @@ def _variadic(op: Any) -> Callable:
 
 
 def sorter(op: Any) -> Callable:
-    """`bind` for usual calls: turn the arguments after the inputs into attributes, or return None if `bind` is needed."""
+    """Make a fast `bind` for usual calls: it maps the arguments after the inputs to attributes, or returns None where `bind` is needed."""
     n, defaults, plain = len(op.inputs), op.defaults, op.bind.__func__ is bind
     names = op.params[n:]
     complete, more = len(names), len(names) > len(defaults)
@@ -243,7 +254,7 @@ def sorter(op: Any) -> Callable:
         if k > complete or kwargs and not kwargs.keys() <= later[k]:
             return None
         if not plain and not ({v.__class__ for v in args} <= _INT and {v.__class__ for v in kwargs.values()} <= _INT_OR_BOOL):
-            return None  # an op with its own `bind` expects other attributes than integers
+            return None  # the op's own `bind` treats arguments other than integers specially
         if k or kwargs:
             attrs = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
             return attrs if not more or len(attrs) == complete else None
@@ -256,7 +267,7 @@ _INT, _INT_OR_BOOL = frozenset((int,)), frozenset((int, bool))
 
 
 def bind(cls: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
-    """Sort the arguments of a call into inputs and attributes. Raises TypeError, with the signature, if they do not fit."""
+    """Sort a call's arguments into `(inputs, attributes)`. Raises TypeError, with the signature, if they do not fit."""
     params = cls.params
     if cls.varargs and len(args) > (at := len(params) - 1 if cls.varargs is True else cls.varargs):
         if len(args) > at + 1 or not isinstance(args[at], (tuple, list, numpy.ndarray)):
@@ -278,17 +289,17 @@ def bind(cls: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     return inputs, {**cls.defaults, **values}
 
 
-_SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}  # NumPy's names, which PyTorch accepts too
-_SYNONYMS |= {"A": "input", "axis0": "dim0", "axis1": "dim1"}  # a matrix in torch.linalg; the names of swapaxes
+_SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}  # NumPy's names, which PyTorch takes too
+_SYNONYMS |= {"A": "input", "axis0": "dim0", "axis1": "dim1"}  # the names in torch.linalg, and in swapaxes
 
 
 def synonyms(params: Any) -> dict[str, str]:
-    """The alternative names of the parameters of a composite function."""
+    """Map the synonyms that a composite function's parameters have to the parameters' names."""
     return {other: name for other, name in _SYNONYMS.items() if name in params and other not in params}
 
 
 def spelled(name: str, kwargs: dict, further: dict[str, str]) -> dict:
-    """Rename keyword arguments to the parameters' own names. Raises TypeError if one is given under two names."""
+    """Rename keyword arguments from synonyms to the parameters' names. Raises TypeError if one is given under two names."""
     own = {further.get(key, key): value for key, value in kwargs.items()}
     if len(own) < len(kwargs):
         raise TypeError(f"{name}() got one argument under two names: {', '.join(kwargs)}")
@@ -296,7 +307,7 @@ def spelled(name: str, kwargs: dict, further: dict[str, str]) -> dict:
 
 
 def _holds(x: Any) -> bool:
-    """Whether an attribute is, or contains, a one-element tensor without gradient, which PyTorch accepts as a number."""
+    """Whether an attribute is or contains a 0-d tensor that does not require grad, which PyTorch accepts as a number."""
     if isinstance(x, (tuple, list)):
         return any(map(_holds, x))
     return (
@@ -312,6 +323,7 @@ def _plain(x: Any) -> Any:
     return [_plain(one) for one in x] if isinstance(x, (tuple, list)) else x.array.item() if _holds(x) else x
 
 
+# Raises an error of `forward` with the op's own message, and notifies the observer.
 def failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
     if isinstance(error, MemoryError):
         errors.out_of_memory(op.name, error)
@@ -324,20 +336,21 @@ def failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
         if observe.current is not None:
             observe.current.failed(op, inputs, attrs, told)
         raise told from error
-    finally:  # a traceback that holds its own error is a cycle, and would keep the inputs until the garbage collector runs
+    finally:  # an error that this frame refers to is a reference cycle, which would keep the inputs until garbage collection
         told = error = None  # type: ignore[assignment]
 
 
 def _operated(op: Any, inputs: tuple, attrs: dict) -> Any:
-    """`bind` for an operator: returns NotImplemented for an operand that is neither a tensor nor a number, as in `[0] * x`."""
+    """`_run` for an operator: returns NotImplemented for an operand that is neither tensor nor number, such as the list in `[0] * x`."""
     return _run(op, inputs, attrs) if all(map(operand, inputs)) else NotImplemented
 
 
 def operand(x: Any) -> bool:
-    """Whether tensor operators accept this operand."""
+    """Whether an object can be an operand of a tensor operator."""
     return isinstance(x, (Tensor, int, float, complex)) or hasattr(x, "dtype")
 
 
+# The general path, with every step: any arrays, devices and dtypes, autocast, vmap levels, several results, views.
 def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     if casting.on and op.autocast is not None and (chosen := casting.asked(op.autocast, inputs)) is not None:
         return casting.run(chosen, inputs, lambda inputs: _run(op, inputs, attrs))
@@ -345,7 +358,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     if watcher is not None:
         watcher.begins()
     arrays, nodes, live, bit = [], [], 0, 1
-    kind, ready = None, not op.checks  # whether all are NumPy floats of one dtype, which need no preparation
+    kind, ready = None, not op.checks  # ready: all inputs are NumPy float arrays of one dtype, which need no preparation
     for x in inputs:
         node = None
         if isinstance(x, Tensor):
@@ -389,7 +402,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     if xp.__class__ is Namespace:
         whole = tuple(map(xp.marked, whole))
     if low is not None:
-        # results are rounded once; `aux` values for the rules stay in float32
+        # results are rounded once; the auxiliary values for the rules (`aux`) stay in float32
         whole = tuple(xp.astype(a, low) if i < len(op.outputs) and getattr(a, "dtype", None) == F32 else a for i, a in enumerate(whole))
     if op.row_major and not (data.__class__ is numpy.ndarray and data.flags.c_contiguous):
         whole = tuple(_in_rows(a, arrays[0]) if hasattr(a, "flags") and not a.flags.c_contiguous else a for a in whole)
@@ -416,12 +429,12 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
 
 
 def _in_rows(data: Any, source: Any) -> Any:
-    """The array in row-major order; a view of `source` stays a view."""
+    """The array in row-major order; a view of `source` is returned unchanged."""
     return data if versions.storage(data) is versions.storage(source) else data.copy()
 
 
 def _record(op: Any, live: int, nodes: list, attrs: dict, arrays: list, results: list, aux: tuple) -> None:
-    """Record one node with the arrays that its live rules need. `live` has one bit per input that has a node."""
+    """Add one node to the tape, with the arrays that the rules of its live inputs use. `live` is a bit mask of the inputs with a node."""
     node = tape.Node.__new__(tape.Node)
     node.op, node.attrs, node.hooks, node.time = op, attrs, None, tape.tick()
     if op.variadic:
@@ -456,7 +469,7 @@ def _record(op: Any, live: int, nodes: list, attrs: dict, arrays: list, results:
 
 
 class noting:
-    """`with noting(see):` calls `see(node)` for each node that any thread records in the block; all ops take the slow path meanwhile."""
+    """`with noting(see):` calls `see(node)` for each node that any thread adds to the tape; meanwhile every op goes through `_run`."""
 
     def __init__(self, see: Callable) -> None:
         self._see = see
@@ -471,7 +484,7 @@ class noting:
 
 
 def _plan(op: Any, live: int) -> tuple:
-    """Which of the live inputs have a rule (None: all), and which slots these rules need (empty: none)."""
+    """Which of the live inputs have a rule (None: all of them), and which slots these rules use (empty: none)."""
     ruled = tuple([rule is not None and bool(live >> i & 1) for i, rule in enumerate(op.rules)])
     keeps = frozenset().union(*[rule.keeps for rule, wanted in zip(op.rules, ruled, strict=True) if wanted])
     whole = all(wanted or not live >> i & 1 for i, wanted in enumerate(ruled))

@@ -1,10 +1,10 @@
-"""The autocast policy of each function: PyTorch's lists ("Autocast Op Reference"). Functions in no list are not cast."""
+"""The dtype in which autocast runs each function, from PyTorch's "Autocast Op Reference". Functions in no list are not cast."""
 
 from __future__ import annotations
 
 LOWER, FLOAT32, WIDEST = "lower", "float32", "widest"
-ALONE = "alone"  # one kernel in PyTorch but several ops here, which are then not cast individually
-UNSAFE = "unsafe"  # raises an error: its result would overflow
+ALONE = "alone"  # one kernel in PyTorch and several ops here, which are then not cast one by one
+UNSAFE = "unsafe"  # raises: its result would overflow
 
 _F = "nn.functional."
 _CONVOLUTIONS = [f"{_F}conv{way}{n}d" for n in (1, 2, 3) for way in ("", "_transpose")]
@@ -67,7 +67,7 @@ _CUDA = {
         *["linalg.lu_solve", "linalg.ldl_solve", f"{_F}batch_norm", f"{_F}glu", "qr", "trace"],
     ],
 }  # fmt: skip
-POLICIES: dict[str, dict[str, str]] = {}  # the function's name -> device type -> policy for its operands
+POLICIES: dict[str, dict[str, str]] = {}  # function name -> device type -> the list that it is in
 for _type, _lists in (("cpu", _CPU), ("cuda", _CUDA)):
     for _kind, _names in _lists.items():
         for _name in _names:
@@ -75,5 +75,5 @@ for _type, _lists in (("cpu", _CPU), ("cuda", _CUDA)):
 
 
 def policy(name: str, home: str) -> dict[str, str] | None:
-    """The policies of a function by device type; None if it is in no list."""
+    """The list that a function is in, by device type; None if it is in none."""
     return POLICIES.get(f"{home}.{name}" if home not in ("engine", "") else name)

@@ -1,7 +1,7 @@
-"""Autocast: the dtype in which each op runs, the thread-local switches, and the casts.
+"""Autocast: its switches for this thread, and the casts of an op's operands.
 
-The policy of each op is in `cast_lists`. Ops check `on` only on their slow path, and take that path while autocast is on in some thread, so
-that it costs nothing otherwise.
+`cast_lists` says which op is cast to which dtype. Only the general call path checks `on`. While autocast is on in any thread, every op
+takes that path; otherwise autocast costs nothing.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ __all__ = [
 
 F16, BF16 = dtypes.float16.numpy, dtypes.bfloat16.numpy
 DEFAULTS = dict.fromkeys(("cpu", "hpu", "maia", "xla"), BF16) | dict.fromkeys(("cuda", "mps", "xpu", "mtia", "ipu", "privateuseone"), F16)
-on = 0  # number of active autocast blocks, in all threads
+on = 0  # how many device types have autocast on, summed over all threads
 
 
 class _Thread(threading.local):
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
-        self.dtypes: dict[str, Any] = {}  # device type -> NumPy dtype, if not the default
-        self.active: dict[str, Any] = {}  # device type -> NumPy dtype, if autocast is on; empty inside a call that has been cast
-        self.cache: dict[int, tuple[Tensor, Tensor]] = {}  # id of a parameter -> the parameter, and its copy in the lower precision
+        self.dtypes: dict[str, Any] = {}  # device type -> NumPy dtype, where it is not the default
+        self.active: dict[str, Any] = {}  # device type -> NumPy dtype, where autocast is on; empty inside a call that has been cast
+        self.cache: dict[int, tuple[Tensor, Tensor]] = {}  # id of a parameter -> the parameter and its cast copy
         self.keeps = True
         self.nesting = 0
 
@@ -61,12 +61,12 @@ def _device(device_type: str, what: str) -> str:
 
 
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocast is on in this thread for tensors on a device type."""
+    """Whether autocast is on in this thread for a device type. Raises RuntimeError for an unknown device type."""
     return _thread.enabled.get(_device(device_type, "is_autocast_enabled"), False)
 
 
 def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
-    """`set_autocast_enabled(device_type, enabled)`, or `set_autocast_enabled(enabled)` for "cuda", for this thread."""
+    """Turn autocast on or off in this thread: `set_autocast_enabled(device_type, enabled)`, or `(enabled)` alone for "cuda"."""
     global on
     values = dict(zip(("device_type", "enabled") if len(args) + len(kwargs) > 1 else ("enabled",), args, strict=False), **kwargs)
     if not values or not values.keys() <= {"device_type", "enabled"} or "enabled" not in values:
@@ -83,13 +83,13 @@ def set_autocast_enabled(*args: Any, **kwargs: Any) -> None:
 
 
 def get_autocast_dtype(device_type: str) -> dtypes.dtype:
-    """Return the dtype of lower-precision ops: bfloat16 on the CPU and float16 on a GPU, unless it was set."""
+    """The dtype to which autocast casts the ops that run in lower precision: by default bfloat16 on the CPU and float16 on a GPU."""
     device = _device(device_type, "get_autocast_dtype")
     return dtypes.FROM_NUMPY[_thread.dtypes.get(device, DEFAULTS[device])]
 
 
 def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
-    """Set the dtype of lower-precision ops for this thread."""
+    """Set this thread's dtype for the ops that run in lower precision."""
     device = _device(device_type, "set_autocast_dtype")
     if not isinstance(dtype, dtypes.dtype):
         raise TypeError(f"set_autocast_dtype(): argument 'dtype' (position 2) must be torch.dtype, not {type(dtype).__name__}")
@@ -98,12 +98,12 @@ def set_autocast_dtype(device_type: str, dtype: dtypes.dtype) -> None:
 
 
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are cached until the outermost autocast ends."""
+    """Whether the casts of parameters are cached until the outermost autocast ends."""
     return _thread.keeps
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Set whether casts of parameters are cached until the outermost autocast ends."""
+    """Set whether the casts of parameters are cached until the outermost autocast ends."""
     if not isinstance(enabled, bool):
         raise TypeError(f"enabled must be a bool (got {type(enabled).__name__})")
     _thread.keeps = enabled
@@ -115,20 +115,20 @@ def clear_autocast_cache() -> None:
 
 
 def nest(by: int) -> None:
-    """Enter (1) or leave (-1) an autocast in this thread; leaving the outermost clears the cache."""
+    """Count an autocast block that begins (1) or ends (-1) in this thread; the end of the outermost clears the cache."""
     _thread.nesting += by
     if not _thread.nesting:
         _thread.cache.clear()
 
 
 def snapshot() -> tuple:
-    """This thread's switches, for `as_then`."""
+    """Return this thread's switches, for `as_then`."""
     return dict(_thread.enabled), dict(_thread.dtypes), _thread.keeps
 
 
 @contextmanager
 def as_then(then: tuple) -> Iterator[None]:
-    """Restore the switches of a `snapshot` inside the block."""
+    """Restore the switches of a `snapshot` in this thread for the length of the block."""
     now = snapshot()
     _restore(then)
     nest(1)
@@ -153,7 +153,7 @@ _METHODS = {F32: "float", BF16: "bfloat16", F16: "half"}
 
 
 def asked(lists: dict[str, str], values: Any) -> tuple[str, str] | None:
-    """The policy of this thread's autocast for a call with these operands: the device type, and the list in which the function is."""
+    """The device type and list by which this thread's autocast casts a call with these operands; None if it does not."""
     for device in _thread.active:
         if device in lists and (len(_thread.active) == 1 or any(x.device.type == device for x in tensors(values))):
             return device, lists[device]
@@ -161,7 +161,10 @@ def asked(lists: dict[str, str], values: Any) -> tuple[str, str] | None:
 
 
 def run(chosen: tuple[str, str], values: Any, call: Callable) -> Any:
-    """Run `call(values)` with the operands among the values cast, and autocast off inside."""
+    """Run `call(values)` with the operands in `values` cast as `chosen` says, and with autocast off inside.
+
+    Raises RuntimeError for a function that is unsafe to autocast.
+    """
     (device, kind), active = chosen, _thread.active
     operands = [x for x in tensors(values) if _eligible(x, device)]
     if kind == UNSAFE and operands:
@@ -183,7 +186,7 @@ def run(chosen: tuple[str, str], values: Any, call: Callable) -> Any:
 
 
 def listed(name: str, fn: Callable) -> Callable:
-    """Wrap a function that is neither an op nor a composite, by the policy of this name."""
+    """Apply autocast to a function that is neither an op nor a composite, by the list that `name` is in."""
     lists = POLICIES.get(name)
     if not on or lists is None:
         return fn
@@ -196,12 +199,12 @@ def listed(name: str, fn: Callable) -> Callable:
 
 
 def enabled() -> bool:
-    """Whether an autocast is on in this thread."""
+    """Whether autocast is on in this thread for any device type."""
     return any(_thread.enabled.values())
 
 
 def alone(call: Callable, *args: Any, **kwargs: Any) -> Any:
-    """Run a call with autocast off: an in-place write, or one into `out`."""
+    """Run a call with autocast off, for an in-place write or one with `out=`."""
     active, _thread.active = _thread.active, {}
     try:
         return call(*args, **kwargs)
@@ -210,7 +213,7 @@ def alone(call: Callable, *args: Any, **kwargs: Any) -> Any:
 
 
 def tensors(values: Any) -> list[Tensor]:
-    """The tensors in nested tuples, lists and dictionaries."""
+    """List the tensors in nested tuples, lists and dicts."""
     if isinstance(values, Tensor):
         return [values]
     inside = values.values() if isinstance(values, dict) else values if isinstance(values, (tuple, list)) else ()
@@ -218,7 +221,7 @@ def tensors(values: Any) -> list[Tensor]:
 
 
 def _eligible(x: Tensor, device: str) -> bool:
-    """Whether a tensor is cast: not if float64, complex or integer, or on another device."""
+    """Whether autocast casts a tensor: not float64, complex or integers, nor a tensor on another device type."""
     return x.array.dtype in _METHODS and x.device.type == device
 
 
@@ -236,7 +239,7 @@ def _cast(value: Any, want: Any, device: str, lower: Any) -> Any:
 
 
 def _kept(x: Tensor, want: Any) -> Tensor:
-    """A parameter's cast, made once in the outermost autocast: later casts see neither writes to it nor a new dtype."""
+    """The cached cast of a parameter, made once per outermost autocast: it follows neither later writes nor a change of dtype."""
     if not (_thread.keeps and _thread.nesting and x.requires_grad and x.is_leaf and tape.mode.grad):
         return getattr(x, _METHODS[want])()
     kept = _thread.cache.get(id(x))

@@ -1,7 +1,7 @@
-"""Factories of tensors of a given size: uninitialized, filled, like another tensor; and functions on dtypes.
+"""Factories of tensors of a given size (`zeros`, `full_like`, `x.new_ones`, ...), and functions about types and dtypes.
 
-All take `dtype`, `device` and `requires_grad`; also `layout`, which must be `torch.strided`, and `pin_memory`, which has no effect. Without
-`dtype`, floats get the default float dtype.
+Every factory takes `dtype`, `device`, `requires_grad`, `layout`, which must be `torch.strided`, and `pin_memory`, which changes no result.
+Without `dtype`, floats get the default float dtype.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def made(array: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Wrap an array that nothing else references in a new tensor."""
+    """Wrap a new array as a tensor, on the given or the default device."""
     device = devices.default if device is None else device
     out = Tensor._wrap(array if device is None else devices.move(array, devices.device(device)))
     return out.requires_grad_() if requires_grad else out
@@ -65,7 +65,7 @@ def _shape(size: tuple) -> tuple:
 
 
 def as_wanted(dtype: Any) -> numpy.dtype:
-    """NumPy's dtype for a `dtype` argument; None means the default."""
+    """The NumPy dtype of a `dtype` argument; None is the default dtype."""
     if dtype is None:
         return dtypes.default.numpy
     if isinstance(dtype, str):
@@ -74,9 +74,10 @@ def as_wanted(dtype: Any) -> numpy.dtype:
 
 
 def factory(make: Any) -> Any:
-    """Decorate a factory with the arguments that all of PyTorch's factories take.
+    """Add the arguments of all PyTorch factories to a function that makes tensors.
 
-    `out`, a tensor for the result, which sets its dtype; `layout`, strided only; `pin_memory`, without effect; `size` as a keyword.
+    `out`: a tensor to write the result to, whose dtype is the default for `dtype`. `layout`: strided only. `pin_memory`: ignored. `size`
+    may be given by name.
     """
 
     @functools.wraps(make)
@@ -114,7 +115,7 @@ def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool
 
 @factory
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return a tensor of ones."""
+    """Return a tensor of ones; the size is given as integers or as one sequence."""
     return made(devices.making(device).ones(_shape(size), as_wanted(dtype)), device, requires_grad)
 
 
@@ -122,7 +123,7 @@ def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool 
 def empty(
     *size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
 ) -> Tensor:
-    """Return an uninitialized tensor in the given memory format."""
+    """Return an uninitialized tensor in the given memory format; the size is given as integers or as one sequence."""
     if memory_format is preserve_format:
         raise RuntimeError("unsupported memory format Preserve")
     shape, d, xp = _shape(size), as_wanted(dtype), devices.making(device)
@@ -131,7 +132,7 @@ def empty(
 
 @factory
 def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return an uninitialized tensor with any strides, in elements, in a storage that is just large enough."""
+    """Return an uninitialized tensor with the given strides (in elements), in the smallest storage that holds it."""
     shape, stride, d = _shape((size,)), tuple(stride), as_wanted(dtype)
     if len(shape) != len(stride):
         raise RuntimeError(f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})")
@@ -144,7 +145,7 @@ def empty_strided(size: Any, stride: Any, *, dtype: Any = None, device: Any = No
 
 @factory
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return an uninitialized dense tensor whose dimensions are in memory in the order of `physical_layout`."""
+    """Return an uninitialized dense tensor whose dimensions are in the order `physical_layout` in memory, outermost first."""
     shape, axes = _shape((size,)), tuple(physical_layout)
     if len(shape) != len(axes):
         raise RuntimeError(
@@ -160,7 +161,7 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device
 
 @factory
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return a tensor filled with a value, which determines the dtype: bool, int64, the default float dtype, complex."""
+    """Return a tensor filled with `fill_value`. Without `dtype`, the value's type gives it: bool, int64, default float or complex."""
     if hasattr(size, "__index__"):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     fill_value = _number(fill_value, "full")
@@ -187,7 +188,7 @@ def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool
     like = input.array if device is None else devices.pattern(input.array, device)
     xp = devices.namespace(like)
     if format in (None, preserve_format) and isinstance(like, numpy.ndarray) and 0 in like.strides:
-        format = common_axes(like.shape, [told_strides(like)])  # repeated elements have no order in memory
+        format = common_axes(like.shape, [told_strides(like)])  # an expanded dimension has no order in memory
     if format is None or format is preserve_format:
         array = xp.empty_like(like, dtype=d) if fill is None else xp.full_like(like, fill, dtype=d)
     else:
@@ -201,7 +202,7 @@ def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool
 def zeros_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | tuple | None = None
 ) -> Tensor:
-    """Return zeros with the shape and, by default, the dtype, device and memory order of another tensor."""
+    """Return zeros with the shape of `input`, and by default its dtype, device and memory layout."""
     return _like(input, 0, dtype, device, requires_grad, memory_format)
 
 
@@ -209,7 +210,7 @@ def zeros_like(
 def ones_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
 ) -> Tensor:
-    """Return ones with the shape and, by default, the dtype, device and memory order of another tensor."""
+    """Return ones with the shape of `input`, and by default its dtype, device and memory layout."""
     return _like(input, 1, dtype, device, requires_grad, memory_format)
 
 
@@ -223,7 +224,7 @@ def full_like(
     requires_grad: bool = False,
     memory_format: memory_format | None = None,
 ) -> Tensor:
-    """Return a tensor filled with a value, with the shape and, by default, the dtype, device and memory order of another tensor."""
+    """Return `fill_value` everywhere in the shape of `input`, by default with its dtype, device and memory layout."""
     d = dtypes.as_dtype(input.dtype if dtype is None else dtype)
     return _like(input, dtypes.fitting(_number(fill_value, "full_like"), d), dtype, device, requires_grad, memory_format)
 
@@ -232,11 +233,11 @@ def full_like(
 def empty_like(
     input: Tensor, *, dtype: Any = None, device: Any = None, requires_grad: bool = False, memory_format: memory_format | None = None
 ) -> Tensor:
-    """Return an uninitialized tensor with the shape and, by default, the dtype, device and memory order of another tensor."""
+    """Return an uninitialized tensor with the shape of `input`, and by default its dtype, device and memory layout."""
     return _like(input, None, dtype, device, requires_grad, memory_format)
 
 
-# -- beside a tensor: x.new_zeros(...) ------------------------------------------------------------------------------------
+# -- methods of a tensor: x.new_zeros(...) --------------------------------------------------------------------------------
 
 
 def _beside(make: Any, doc: str) -> Any:
@@ -258,7 +259,7 @@ define("new_full", _beside(full, "One number everywhere, of this tensor's dtype 
 define("new_empty_strided", _beside(empty_strided, "Unset elements under any strides, of this tensor's dtype and on its device."))
 
 
-# -- questions -----------------------------------------------------------------------------------------------------------
+# -- types and dtypes ----------------------------------------------------------------------------------------------------
 
 
 def _tensor(input: Any, name: str) -> Tensor:
@@ -273,7 +274,7 @@ def is_tensor(obj: Any) -> bool:
 
 
 def typename(obj: Any) -> str:
-    """Return the name of an object's type: "torch.FloatTensor" and the like for a tensor, else qualified with its module."""
+    """Return the name of an object's type: for a tensor such as "torch.FloatTensor", else with its module."""
     if isinstance(obj, Tensor):
         return obj.type()
     kind = obj if hasattr(obj, "__qualname__") else type(obj)
@@ -302,12 +303,12 @@ def result_type(tensor: Any, other: Any) -> dtypes.dtype:
 
 
 def promote_types(type1: dtypes.dtype, type2: dtypes.dtype) -> dtypes.dtype:
-    """Return the smallest dtype to which both can be promoted."""
+    """Return the smallest dtype to which both can be cast. Raises RuntimeError for pairs that PyTorch does not promote."""
     return dtypes.promote(dtypes.as_dtype(type1), dtypes.as_dtype(type2))
 
 
 def can_cast(from_: dtypes.dtype, to: dtypes.dtype) -> bool:
-    """Whether PyTorch's casting rules allow a cast: not complex to real, float to integer, or anything but bool to bool."""
+    """Whether a result of one dtype may be stored in another: not complex in real, float in integer, nor anything but bool in bool."""
     return dtypes.as_dtype(from_).rank <= dtypes.as_dtype(to).rank
 
 
@@ -317,5 +318,5 @@ def get_default_dtype() -> dtypes.dtype:
 
 
 def set_default_dtype(d: dtypes.dtype) -> None:
-    """Set the dtype of tensors made from Python floats: a floating-point dtype."""
+    """Set the dtype of tensors made from Python floats. Raises TypeError if it is not a floating-point dtype."""
     dtypes.set_default(dtypes.as_dtype(d))

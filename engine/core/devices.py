@@ -1,4 +1,4 @@
-"""Devices, and the array namespace of an array: found from the arrays themselves."""
+"""Devices: the `device` class, the array namespace (`xp`) of an array's device, and moving arrays between devices."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..backends.batch import Batched, space
 from ..backends.meta import Meta
 from ..base.errors import Refused
 
-gpu: Any = None  # the CUDA backend, once a tensor has been moved to a GPU; None: all arrays are NumPy's
-mixed = False  # whether there are arrays other than NumPy's: on a GPU, without data, or batched by vmap
+gpu: Any = None  # the CUDA backend, loaded at the first use of a GPU
+mixed = False  # whether there are arrays other than NumPy's: on a GPU, on the meta device, or batched by vmap
 
 
 _TYPES = (
@@ -27,9 +27,12 @@ _TYPES = (
 
 
 class device:
-    """The place of a tensor's memory: `device("cpu")`, `device("cuda")`, `device("cuda:1")`, `device("cuda", 1)`.
+    """The device of a tensor: `device("cpu")`, `device("cuda")`, `device("cuda:1")`, `device("cuda", 1)`.
 
-    On `device("meta")` tensors have no data. PyTorch's other device types can be named, so that programs may test for them, but not used.
+    Tensors on `device("meta")` have no memory. PyTorch's other device types can be named, but no tensor can be moved there. Raises
+    RuntimeError for an unknown type or an invalid index.
+
+    As a context manager or a decorator, it makes the device the default for new tensors.
     """
 
     __slots__ = ("_type", "_index")
@@ -78,7 +81,7 @@ class device:
         return hash((self.type, self.index))
 
     def __enter__(self) -> device:
-        """Make new tensors on this device inside the block, unless another is given."""
+        """Make this the default device for new tensors until the end of the block."""
         global default
         _outer.append(default)
         default = self
@@ -89,7 +92,7 @@ class device:
         default = _outer.pop()
 
     def __call__(self, function: Callable) -> Callable:
-        """Decorate a function to run inside `with` this device: `@device("cuda")`."""
+        """Wrap a function so that it runs inside `with` this device: `@device("cuda")`."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -107,23 +110,23 @@ def _device(text: str) -> device:
 
 
 CPU, META = device("cpu"), device("meta")
-default: device | None = None  # the device of new tensors if none is given; None: the CPU
+default: device | None = None  # the device of new tensors unless one is given; None: the CPU
 _outer: list[device | None] = []  # the value of `default` outside each open `with device(...)`
 
 
 def set_default_device(device_: Any) -> None:
-    """Make new tensors on this device unless another is given; None restores the CPU."""
+    """Set the default device for new tensors; None resets it to the CPU."""
     global default
     default = None if device_ is None else device(device_)
 
 
 def get_default_device() -> device:
-    """Return the device of new tensors."""
+    """Return the default device for new tensors."""
     return CPU if default is None else default
 
 
 def cuda() -> Any:
-    """Return the CUDA backend, loaded on first use. Raises RuntimeError, with what to install, if CuPy or a GPU is missing."""
+    """Return the CUDA backend, loaded at the first use. Raises RuntimeError, saying what to install, without CuPy or a GPU."""
     global gpu, mixed
     if gpu is None:
         try:
@@ -139,7 +142,7 @@ def cuda() -> Any:
 
 
 def cuda_available() -> bool:
-    """Whether tensors can be moved to a GPU here."""
+    """Whether a GPU can be used."""
     try:
         return cuda().device_count() > 0
     except RuntimeError:
@@ -147,19 +150,19 @@ def cuda_available() -> bool:
 
 
 def making(place: Any) -> Any:
-    """The namespace in which a new array for a device is made: that of meta arrays, or the CPU's, from which `move` copies."""
+    """The namespace that makes new arrays for a device: that of the meta device, or the CPU's, whose arrays `move` then copies."""
     place = default if place is None else place
     return cpu if place is None or device(place).type != "meta" else _memoryless()
 
 
 def known(condition: Any) -> bool:
-    """Whether a condition is known to hold: for meta tensors it is unknown, and the program continues, as in PyTorch."""
+    """Whether a condition is known to be true: False on the meta device, which has no data, so that data checks are skipped there."""
     array = getattr(condition, "array", condition)
     return array.__class__ is not Meta and bool(array)
 
 
 def pattern(array: Any, place: Any) -> Any:
-    """An array of the same shape and strides, in the namespace in which new ones for a device are made."""
+    """An array of the same shape and strides, in the namespace that makes new arrays for a device."""
     if device(place).type == "meta":
         return move(array, META)
     return array.view(numpy.ndarray) if array.__class__ is Meta else array
@@ -172,7 +175,7 @@ def _memoryless() -> Any:
 
 
 def namespace(array: Any) -> Any:
-    """The array namespace (`xp`) of an array: the CPU's for NumPy arrays and numbers, else the GPU's, a vmap's, or that of meta arrays."""
+    """The array namespace (`xp`) of an array: the CPU's for NumPy arrays and numbers, else that of the GPU, a vmap level or meta."""
     if array.__class__ is Batched:
         return array.level.xp
     if array.__class__ is Meta:
@@ -183,7 +186,7 @@ def namespace(array: Any) -> Any:
 
 
 def of(array: Any) -> device:
-    """The device of an array."""
+    """The device that an array is on."""
     while array.__class__ is Batched:
         array = array.inner
     if array.__class__ is Meta:
@@ -197,7 +200,10 @@ def address(array: Any) -> int:
 
 
 def common(arrays: list, name: str) -> Any:
-    """The namespace for an op on these arrays. A 0-d CPU array may join any, as in PyTorch. Raises RuntimeError for other mixtures."""
+    """The namespace for an op on these arrays. A 0-d CPU array may be combined with any device, as in PyTorch.
+
+    Raises Refused for arrays on different devices. `arrays` is changed in place where a 0-d CPU array is converted.
+    """
     if not mixed:
         return cpu
     if any(a.__class__ is Batched for a in arrays):
@@ -219,13 +225,13 @@ def common(arrays: list, name: str) -> Any:
 
 
 def move(array: Any, to: device) -> Any:
-    """The array on another device: itself if it is there already, else a copy."""
+    """Return the array on another device: itself if it is there already, else a copy. Raises NotImplementedError for a copy from meta."""
     if to.type == "meta":
         return array if array.__class__ is Meta else _memoryless().empty_like(array)
     here = of(array)
     if here is META:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    if here.type == to.type and (here.type == "cpu" or to.index is None or to.index == here.index):  # "cpu:1" is the CPU too
+    if here.type == to.type and (here.type == "cpu" or to.index is None or to.index == here.index):  # "cpu:1" is the one CPU too
         return array
     if to.type == "cpu":
         return cuda().to_host(array)
@@ -235,7 +241,7 @@ def move(array: Any, to: device) -> Any:
 
 
 class DLDeviceType(enum.IntEnum):
-    """DLPack's numbers of device types."""
+    """DLPack's numbers of the device types."""
 
     kDLCPU = 1
     kDLCUDA = 2

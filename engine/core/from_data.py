@@ -1,4 +1,4 @@
-"""Tensors from existing data: numbers, nested lists, NumPy arrays, buffers, files, arrays of other libraries."""
+"""Tensors from existing data: numbers, nested lists, NumPy arrays, buffers, files, and arrays of other libraries."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "fr
 
 @factory
 def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return a tensor with a copy of the data: a number, nested lists of equal length, a NumPy array.
+    """Return a tensor with a copy of the data: a number, nested lists of equal length, or a NumPy array.
 
-    Python floats become the default dtype, ints int64, bools bool.
+    Python floats become the default dtype, ints int64, bools bool. Raises ValueError for lists of unequal length.
     """
     return made(to_array(data, None if dtype is None else as_wanted(dtype), device), device, requires_grad)
 
@@ -38,10 +38,9 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 
 def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool | None = None) -> Tensor:
-    """Return the object as a tensor. `copy=None` shares memory if possible, True always copies, False raises ValueError if it must copy.
+    """Return the object as a tensor. With `copy` None it shares memory if possible, True always copies, False raises ValueError if it must.
 
-    With `requires_grad=None`, it is that of the object; with False, a tensor is detached. A buffer, such as bytes, is read as elements of
-    `dtype`.
+    With `requires_grad` None a tensor keeps its own; with False it is detached. A buffer, such as bytes, is read as elements of `dtype`.
     """
     if isinstance(obj, (bytes, bytearray, memoryview, mmap.mmap)):
         obj = frombuffer(obj, dtype=dtypes.default if dtype is None else dtype)
@@ -59,7 +58,10 @@ def asarray(obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | Non
 
 
 def from_numpy(ndarray: numpy.ndarray) -> Tensor:
-    """Return a tensor that shares the memory of a NumPy array. Raises TypeError for dtypes that tensors do not have."""
+    """Return a tensor that shares the memory of a NumPy array.
+
+    Raises TypeError for an unsupported dtype, and ValueError for another byte order or for negative or unaligned strides.
+    """
     if not isinstance(ndarray, numpy.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(ndarray).__name__})")
     known = dtypes.FROM_NUMPY.get(ndarray.dtype)
@@ -85,15 +87,15 @@ def from_numpy(ndarray: numpy.ndarray) -> Tensor:
 
 
 class _Memory:
-    """The memory from the first to the last element of a NumPy array. Its base is this object, not the larger array."""
+    """The memory from the first to the last element of a NumPy array: an array made of it has this object as base, not the larger array."""
 
     def __init__(self, array: numpy.ndarray, n: int):
-        self.array = array  # keeps the memory alive
+        self.array = array  # keeps the memory
         self.__array_interface__ = {**array.__array_interface__, "shape": (n,), "strides": None}
 
 
 def _apart(array: numpy.ndarray) -> numpy.ndarray:
-    """The array itself; for a part of a larger array, an array whose storage ends with the part, so that a checkpoint stores only that."""
+    """The same array; if it is a part of a larger one, over a storage of that part only, so that a checkpoint writes no more than that."""
     n = sum((length - 1) * step for length, step in zip(array.shape, array.strides, strict=True)) // array.itemsize + 1
     if not array.size or array.dtype.kind == "V" or versions.storage(array).size == n:
         return array
@@ -101,7 +103,7 @@ def _apart(array: numpy.ndarray) -> numpy.ndarray:
 
 
 class _Capsule:
-    """A capsule with the method that NumPy calls for it; such capsules are in the CPU's memory."""
+    """A DLPack capsule of CPU memory, with the methods that NumPy expects."""
 
     def __init__(self, capsule: Any) -> None:
         self._capsule = capsule
@@ -114,7 +116,7 @@ class _Capsule:
 
 
 def _writable(array: numpy.ndarray) -> numpy.ndarray:
-    """The array, writable: a capsule does not say whether it is, and NumPy then assumes that it is not."""
+    """The array as a writable one: a capsule does not say whether its memory is writable, and NumPy assumes that it is not."""
     if array.flags.writeable or not array.size:
         return array
     extent = sum((n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)) + array.itemsize
@@ -124,7 +126,7 @@ def _writable(array: numpy.ndarray) -> numpy.ndarray:
 
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
-    """Return a tensor on the memory of an object with `__dlpack__`, or of a CPU capsule, which can be consumed once.
+    """Return a tensor that shares the memory of an object with `__dlpack__`, or of a capsule of CPU memory, which can be used once.
 
     `copy=True` copies; `device` moves. Raises ValueError if `copy=False` and a copy is needed.
     """
@@ -144,9 +146,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
 
 
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """Return a 1-d tensor that shares the memory of a buffer: `count` elements (-1: all) from byte `offset` on.
+    """Return a 1-d tensor that shares the memory of a buffer object: `count` elements (-1: all) from byte `offset` on.
 
-    A read-only buffer is copied, with a warning.
+    A read-only buffer is copied, with a warning. Raises ValueError if the buffer is empty or too short.
     """
     try:
         seen = memoryview(buffer)
@@ -184,9 +186,9 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
 def from_file(
     filename: str, shared: bool | None = None, size: int | None = 0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Map the first `size` elements of a binary file into memory; with `shared`, writes to the tensor reach the file.
+    """Return the first `size` elements of a file of raw values, mapped into memory; with `shared`, writes to the tensor reach the file.
 
-    A shared file that is too short or missing grows to the size; else RuntimeError is raised.
+    A shared file that is missing or too short grows to the size. Without `shared` it raises RuntimeError.
     """
     path, d = Path(filename), as_wanted(dtype)
     needed = (size or 0) * d.itemsize
@@ -207,7 +209,7 @@ def from_file(
 
 @factory
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return a 0-d tensor with a number, by default of the default float dtype."""
+    """Return a 0-d tensor that holds a number, by default of the default float dtype."""
     d = as_wanted(dtype)
     return made(numpy.array(dtypes.fitting(s, dtypes.FROM_NUMPY[d]), dtype=d), device, requires_grad)
 
@@ -218,7 +220,7 @@ def _new_tensor(self: Tensor, data: Any, *, dtype: Any = None, device: Any = Non
 
 
 def _new(self: Tensor, *args: Any, device: Any = None) -> Tensor:
-    """PyTorch's oldest factory: a tensor of a size, of data, or empty, with this tensor's dtype and device."""
+    """Return a tensor with this one's dtype and device, of a size, of data, or empty: PyTorch's oldest form of `new_empty`."""
     place = device or self.device
     if len(args) == 1 and isinstance(args[0], Tensor):
         return args[0].detach()

@@ -1,4 +1,4 @@
-"""Arrays from user data: numbers, nested lists, tensors and arrays."""
+"""Arrays from Python data: numbers, nested lists, tensors and arrays."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from .tensor import Tensor
 
 
 def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
-    """Make a new array from user data: numbers, nested lists (tensors among them), arrays. No memory is shared.
+    """Return a new array from numbers, nested lists (which may contain tensors) or arrays. It shares no memory with them.
 
-    Python floats become the default dtype, ints int64. Raises ValueError for ragged lists.
+    Python floats become the default dtype, ints int64. Raises ValueError for ragged lists, TypeError for an unsupported dtype and
+    RuntimeError for values that the dtype cannot hold.
     """
     d = None if dtype is None else dtypes.as_numpy(dtype)
     if isinstance(data, Tensor):
@@ -33,7 +34,7 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
                 "given numpy array has byte order different from the native byte order. "
                 "Conversion between byte orders is currently not supported."
             )
-        array = numpy.array(data, order="C")  # never a subclass: masked arrays and matrices compute differently
+        array = numpy.array(data, order="C")  # never a subclass: a masked array or a matrix has other semantics
     elif hasattr(data, "__dlpack__") and not isinstance(data, numpy.generic) and hasattr(data, "shape"):
         array = data.copy() if type(data).__module__.startswith("cupy") else numpy.array(data)
     else:
@@ -53,7 +54,7 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
 
 
 def _check_fits(array: numpy.ndarray, d: numpy.dtype) -> None:
-    """Reject values that a dtype cannot hold; negative ones wrap around in unsigned integers."""
+    """Raise for values that a dtype cannot hold; negative values wrap around in unsigned integers."""
     if array.dtype.kind == "c" and d.kind != "c" and d.kind in "iufV":
         raise TypeError("must be real number, not complex")
     if d.kind not in "iu" or array.dtype.kind not in "iuf" or not array.size:
@@ -65,7 +66,7 @@ def _check_fits(array: numpy.ndarray, d: numpy.dtype) -> None:
 
 
 def _uneven(nested: list) -> Exception:
-    """The error for ragged lists, which names the first element that does not match."""
+    """The error for ragged lists: it names the first element that differs in length or depth from the first elements."""
     sizes, first = [], nested
     while isinstance(first, list):
         sizes.append(len(first))
@@ -84,7 +85,7 @@ def _uneven(nested: list) -> Exception:
 
 
 def _from_nested(data: Any, by_default: bool) -> numpy.ndarray:
-    seen: dict[Any, Any] = {}  # one example of each type of number and each array dtype in the data
+    seen: dict[Any, Any] = {}  # one example of each number type and each array dtype in the data
 
     def plain(x: Any) -> Any:
         if isinstance(x, (list, tuple, range)) or isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
@@ -107,7 +108,7 @@ def _from_nested(data: Any, by_default: bool) -> numpy.ndarray:
         raise _uneven(nested) from None
     if by_default and int in seen and array.dtype != dtypes.I64 and seen.keys() <= {bool, int}:
         raise ValueError("Overflow when unpacking long long")
-    if array.dtype.kind == "f" and seen.keys() <= {bool, int}:  # NumPy converts integers beyond int64 to floats if there are others
+    if array.dtype.kind == "f" and seen.keys() <= {bool, int}:  # NumPy makes floats of integers beyond int64 mixed with others
         try:
             array = numpy.array(nested, numpy.uint64)
         except OverflowError as error:

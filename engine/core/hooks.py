@@ -1,4 +1,7 @@
-"""Hooks on nodes: on a tensor's gradient, and before and after a step of the backward pass."""
+"""Hooks on the tape's nodes: their storage, handles, and calls during the backward pass.
+
+Tensor hooks receive the gradient of one tensor; node hooks run before or after one backward step. Either may replace the gradients.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Hooks:
-    """The hooks of a node, and the tensor that retains its gradient, if any."""
+    """The hooks of one node, and the tensor whose `.grad` is kept by `retain_grad`; created only when one is needed."""
 
     def __init__(self) -> None:
         self.before: dict[int, Callable] = {}  # tensor hooks: grad -> grad or None
@@ -26,7 +29,7 @@ class Hooks:
         self.metadata: dict = {}
         self.post: dict[int, Callable] = {}  # node hooks: (grad_inputs, grad_outputs) -> grad_inputs or None
         self.accumulated: dict[int, Callable] = {}  # leaf hooks: tensor -> None
-        self.retain: ref | None = None  # the non-leaf tensor whose .grad is to be set
+        self.retain: ref | None = None  # the non-leaf tensor that keeps its .grad
 
     def add(self, where: str, fn: Callable) -> Handle:
         table = getattr(self, where)
@@ -36,7 +39,7 @@ class Hooks:
 
 
 class Handle:
-    """The handle of a registered hook: `remove()` removes it. It is a context manager too."""
+    """The handle of a registered hook: `remove()` removes the hook. As a context manager it removes it at the end of the block."""
 
     _ids = count()
 
@@ -67,7 +70,7 @@ def _tensor(array: Any) -> Tensor:
 
 
 def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
-    """A gradient has arrived at a tensor: call the tensor's hooks, which may replace it, then set `.grad` if it is retained."""
+    """Run the tensor hooks on a gradient, each of which may replace it; store it in `.grad` after `retain_grad`, and return it."""
     if hooks.before:
         shown = grad if recorded else _tensor(grad)
         for fn in tuple(hooks.before.values()):
@@ -83,12 +86,12 @@ def arrived(hooks: Hooks, grad: Any, recorded: bool) -> Any:
 
 
 def _level(array: Any) -> Any:
-    """The vmap whose samples the array holds, which nothing that outlives it may keep; None for a plain array."""
+    """The vmap level of a batched array, which nothing that outlives the level may keep; None for any other array."""
     return array.level if array.__class__ is Batched else None
 
 
 def before_step(hooks: Hooks, grad: Any, recorded: bool) -> Any:
-    """Call the hooks before a step, which may replace its gradient."""
+    """Run the node hooks before a step: they receive the gradients of the results, and may replace them."""
     outer = grad if isinstance(grad, list) else [grad]  # a list: an op with several results
     told = shown(outer, recorded)
     for fn in tuple(hooks.pre.values()):
@@ -98,7 +101,10 @@ def before_step(hooks: Hooks, grad: Any, recorded: bool) -> Any:
 
 
 def after_step(hooks: Hooks, node: Any, input_grads: Any, grad: Any, recorded: bool) -> tuple:
-    """Call the hooks after a step, with the gradients of inputs (ordered as `next_functions`) and outputs; they may replace the former."""
+    """Run the node hooks after a step: they receive the gradients of inputs and results, and may replace those of the inputs.
+
+    The gradients of the inputs are in the order of `next_functions`.
+    """
     order, given = naming.edges(node), list(input_grads)
     found = shown([given[i] for i in order], recorded)
     outer = shown(grad if isinstance(grad, list) else (grad,), recorded)
@@ -110,22 +116,22 @@ def after_step(hooks: Hooks, node: Any, input_grads: Any, grad: Any, recorded: b
 
 
 def shown(grads: Any, recorded: bool) -> tuple:
-    """Gradients as node hooks get them: the conjugates of the rules' gradients if complex."""
+    """Gradients as tensors for node hooks. Complex ones are conjugated: PyTorch's gradient is the conjugate of the rules'."""
     grads = (g if g is None or g.dtype not in _COMPLEX else g.conj() for g in grads)
     return tuple(g if g is None or recorded else _tensor(g) for g in grads)
 
 
 def _given(grads: tuple, recorded: bool) -> list:
-    """The gradients that node hooks returned, as rules take them."""
+    """The gradients that node hooks returned, converted back for the rules: the inverse of `shown`."""
     back = [g if g is None or recorded else g.array for g in grads]
     return [g if g is None or g.dtype not in _COMPLEX else g.conj() for g in back]
 
 
-_COMPLEX = {d if whose else d.numpy for d in (dtypes.complex64, dtypes.complex128) for whose in (True, False)}  # of Tensors and of arrays
+_COMPLEX = {d if whose else d.numpy for d in (dtypes.complex64, dtypes.complex128) for whose in (True, False)}  # Tensors' and arrays'
 
 
 def _changed(fn: Callable, shown: tuple, changed: Any) -> tuple:
-    """The gradients after a node hook that returned `changed`. Raises TypeError or RuntimeError if that is not a valid replacement."""
+    """The gradients after a node hook that returned `changed`. Raises TypeError or RuntimeError if they cannot be replaced by it."""
     if changed is None:
         return shown
     if not isinstance(changed, tuple):
@@ -136,7 +142,7 @@ def _changed(fn: Callable, shown: tuple, changed: Any) -> tuple:
 
 
 def _replacing(fn: Callable, shown: Any, changed: Any) -> Any:
-    """The gradient that a hook returned, if it is a valid replacement."""
+    """Return the gradient that a hook returned, after checking its type, shape and dtype against the original."""
     if changed is None:
         return None
     if shown is None:
@@ -158,7 +164,7 @@ def _name(fn: Callable) -> str:
 
 
 def tell_of_no_leaf() -> None:
-    """Warn, as PyTorch does, a program that reads `.grad` of a non-leaf."""
+    """Emit PyTorch's warning about reading `.grad` of a non-leaf tensor, which `backward()` does not set."""
     warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated during "
         "autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "

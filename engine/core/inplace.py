@@ -1,4 +1,13 @@
-"""Views, versions and in-place writes: keep the graph correct under `x[0] = v` and `x.add_(y)`."""
+"""Views and in-place writes: how the tape stays correct after `x[0] = v` and `x.add_(y)`.
+
+Views: an op whose result shares its input's memory calls `mark_view`. The result then refers to its base, the tensor that is not itself a
+view, and to the view ops between the two; the base keeps weak references to all its views.
+
+Writes: `write` runs an op out of place and `put` copies the result into the target's memory. The version of the storage increases (see
+`engine.core.versions`), so that a backward pass that needs the old values raises. The target's `node` becomes that of the result; if the
+target is a view, its base gets a node that combines the old base with the written part. `rebase` then gives every other view of that base a
+new node, derived from the base through its view ops, because its memory may have changed too.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Tensor | None = None) -> None:
-    """Note that the tensor's memory has changed, unless it is `.data`, which autograd does not track.
+    """Record a write to the tensor's memory by increasing the version of its storage, unless the tensor was made by `.data`.
 
-    If nothing is recorded, so that nobody will call `rebase`, the views (except `kept`) are derived again from the base.
+    If the write is not recorded, so that no `rebase` follows, the nodes of all views but `kept` are derived again from the base.
     """
     base = target if target._view is None else target._view[0]
     if not base._apart:
@@ -35,19 +44,19 @@ def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Te
 
 
 def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
-    """Make `target` the view of itself that `fn` returns: the same memory with another shape and strides; a leaf stays a leaf."""
+    """Turn `target` into the view of itself that `fn` returns: same memory, new shape and strides. A leaf stays a leaf."""
     mode, node = tape.mode, target.node
     old = target._like(target.array, node)
     old._view = target._view
     leaf, before = not mode.grad and node is not None and node.op is None, mode.grad
-    mode.grad = mode.grad or node is not None and not leaf  # the gradient of a non-leaf goes through the view, recorded or not
+    mode.grad = mode.grad or node is not None and not leaf  # the gradient of a non-leaf goes through the view even in no_grad mode
     try:
         seen_as = fn(old)
     finally:
         mode.grad = before
     target.array = seen_as.array
     if seen_as._view is None or seen_as._view[1] is (target._view or (None, None))[1]:
-        return target  # it had that shape already
+        return target  # the shape is unchanged
     back = _back(seen_as._view[1][1], old.array.shape)
     if leaf:
         target.node = tape.moved(node, target, *back)
@@ -55,16 +64,16 @@ def reshape_in_place(target: Tensor, fn: Any) -> Tensor:
         _becomes(target, seen_as.node)
     if target._view is not None:
         target._view = seen_as._view
-    for view in live(target._views):  # derived through the new shape from now on
+    for view in live(target._views):  # their view ops start from the new shape from now on
         if view._base is target:
             view._view = target, _after(back, view._view[1])
     return target
 
 
 def _back(step: tuple, shape: tuple) -> tuple:
-    """The inverse of a view by which a tensor was reshaped, as an op and its attributes."""
+    """The view that undoes `step`, both as pairs of an op and its attributes; `shape` is the shape before `step`."""
     op, attrs = step
-    if op.name in ("transpose", "permute"):  # two dimensions swapped
+    if op.name in ("transpose", "permute"):  # two swapped dimensions: its own inverse
         return step
     if op.name == "strided_view":
         layout = dict(zip(("size", "stride", "storage_offset"), attrs["source"], strict=True))
@@ -73,7 +82,7 @@ def _back(step: tuple, shape: tuple) -> tuple:
 
 
 def _after(step: tuple, link: tuple) -> tuple:
-    """The path from a base to a view, with one more step at its beginning."""
+    """The chain of view ops in `link` with `step` added at its start."""
     before, *rest = link
     return ((None, step) if before is None else _after(step, before), *rest)
 
@@ -86,9 +95,9 @@ def live(views: list | None) -> list:
 
 
 def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
-    """Record that `out` is a view of `source`: keep the path from the base, so that all of them see a write through one.
+    """Mark `out` as a view of `source`, which it shares memory with: store its base and the view ops from there.
 
-    Not if no gradient could take that path, such as a view as bytes of another dtype: writes to it have their own gradient.
+    A view op without a derivative, such as one that reads the bytes as another dtype, only shares the list of views (`seen_together`).
     """
     if not op.ruled:
         return seen_together(out, source)
@@ -98,7 +107,7 @@ def mark_view(out: Tensor, source: Tensor, op: Any, attrs: dict) -> None:
         out._view = source, (None, (op, attrs))
     else:
         base = seen[0]
-        out._view = base, (seen[1], (op, attrs))  # linked, not copied: views of views of views stay cheap
+        out._view = base, (seen[1], (op, attrs))  # a linked list, not a copy: deep chains of views stay cheap
     views = base._views
     if views is None:
         base._views = [ref(out)]
@@ -124,7 +133,7 @@ FROM_NO_GRAD = (
 
 
 def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
-    """Mark the views that one call made of a tensor that requires grad: as in PyTorch, none may be written while ops are recorded."""
+    """Forbid recorded writes to views that one call made of a tensor that requires grad, as in PyTorch, and return the views."""
     if source.node is not None and tape.mode.grad:
         for i, view in enumerate(views):
             if view._view is not None:
@@ -133,7 +142,7 @@ def together(views: list[Tensor], source: Tensor, maker: str) -> list[Tensor]:
 
 
 def seen_together(out: Tensor, source: Tensor) -> None:
-    """Record that `out` shares memory with `source` outside the graph: a write through either updates the views of both."""
+    """Share the list of views between `out` and `source`, which share memory outside the graph: a write updates the views of both."""
     base = source if source._view is None else source._view[0]
     if base._views is None:
         base._views = []
@@ -143,14 +152,14 @@ def seen_together(out: Tensor, source: Tensor) -> None:
 
 
 def forbid_writes(view: Tensor, name: str, reason: str) -> None:
-    """Forbid writes to the view and to its base while a gradient is recorded."""
+    """Forbid recorded writes to a view; after a write to its base its gradient is unknown. `name` and `reason` are for the error."""
     assert view._view is not None
     base, (before, step, *_) = view._view
     view._view = base, (before, step, (name, reason))
 
 
 def _forbidden(view: Tensor) -> tuple[str, str] | None:
-    """The name of the view, or of one that it is a view of, that may not be written, and the reason."""
+    """The name and the reason, for the error, if writes to the view or to one that it is a view of are forbidden; else None."""
     link = None if view._view is None else view._view[1]
     while link is not None:
         if len(link) > 2:
@@ -160,7 +169,7 @@ def _forbidden(view: Tensor) -> tuple[str, str] | None:
 
 
 class _Modified:
-    """Replaces the op of a view whose memory was written and whose gradient is unknown: the backward pass raises an error."""
+    """The op of a view whose memory was written so that its gradient is unknown: its backward step raises RuntimeError."""
 
     name, function = "modified_view", None
     picks = variadic = view = multi = False
@@ -176,7 +185,7 @@ class _Modified:
 
 
 class _Nowhere(_Modified):
-    """Replaces the op of a written view of a tensor that does not require grad: the gradient ends there."""
+    """The op of a view whose base was written and does not require grad: the gradient ends there."""
 
     def __init__(self) -> None:
         self.name = "strided_view"
@@ -195,13 +204,16 @@ def _unknown(view: Tensor, name: str, reason: str) -> Any:
 
 
 def refuse_leaf(tensor: Tensor, name: str) -> None:
-    """Raise RuntimeError, as PyTorch does, for a write to a leaf that requires grad, or to an unrecorded view, while ops are recorded."""
+    """Raise RuntimeError for a write that PyTorch forbids while ops are recorded.
+
+    These are writes to a leaf that requires grad or a view of one, to one of several views of one call, and to a view made in no_grad mode.
+    """
     if not tape.mode.grad:
         return
     base, node = tensor._base, tensor.node
     for inside in (node, None if base is None else base.node):
         if inside is not None and "outside" in inside.attrs and (outside := inside.attrs["outside"]()) is not None:
-            refuse_leaf(outside, name)  # the samples of a vmap follow the rules of their tensor
+            refuse_leaf(outside, name)  # the samples of a vmap follow the rules of the whole tensor
     if node is not None and node.op is None:
         raise RuntimeError(
             f"{name}: a leaf Variable that requires grad is being used in an in-place operation. Wrap the write in torch.no_grad()."
@@ -215,7 +227,7 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
         while link is not None:
             link = link[0]
             if node.op is not None and node.op.view:
-                node = node.inputs[0]  # towards its base, which may be a leaf that is itself a view
+                node = node.inputs[0]  # towards the base, up to a leaf that is itself a view
     if node is not None and (node.op is None or base.node is None) or base.node is not None and base.node.op is None:
         raise RuntimeError(
             f"{name}: a view of a leaf Variable that requires grad is being used in an in-place operation. "
@@ -226,10 +238,12 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
 
 
 def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
-    """Run `op` on `(target, *inputs)` and write the result into `target`'s memory.
+    """Run `op` on `(target, *inputs)` out of place, write the result into `target`'s memory and return `target`.
 
-    The result must have the target's shape, and a dtype that can be cast to the target's. If the op saved the old target, a copy is saved,
-    so that `x.mul_(y)` has a gradient for `y`, as in PyTorch.
+    If the op saves its input, it runs on a copy of the old target, so that `x.mul_(y)` has a gradient for `y`, as in PyTorch.
+
+    Raises RuntimeError if the result's shape is not the target's, if its dtype cannot be cast to the target's, and for a write that
+    `refuse_leaf` forbids.
     """
     name = f"{op.name}_"
     refuse_leaf(target, name)
@@ -247,11 +261,11 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     watcher = observe.current
     if watcher is not None:
         watcher.begins()
-    observe.current = None  # the observer is notified of one in-place op, not of its parts
+    observe.current = None  # the observer is notified of the in-place op, not of its parts
     try:
         result = _called(op, old, inputs, attrs)
     except NotImplementedError:
-        if op.casts:  # PyTorch checks shapes and casts before it looks for a kernel
+        if op.casts:  # PyTorch checks the shapes and the target's dtype before it looks for a kernel
             shapes = [tuple(getattr(x, "shape", ())) for x in (old, *inputs)]
             _refuse_shape(target.array, numpy.broadcast_shapes(*shapes), name)
             refuse_result(target.array, op, (old, *inputs), name)
@@ -266,12 +280,15 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
 
 
 def past_hooks(target: Tensor) -> Any:
-    """The node of what is about to be written. Of a view with hooks on its way from the base, one without: as in PyTorch, the gradient of a
-    write goes to the base at once, and the hooks stay with what the view showed before.
+    """The node of a tensor that is about to be written.
+
+    For a view with hooks between it and its base it is a new node without them: as in PyTorch, the gradient of a write goes directly to the
+    base, and the hooks stay with the view's old values.
     """
     base, node = target._base, target.node
     while node is not None and node.op is not None and node.op.view and base is not None and base.node not in (None, node):
-        if node.hooks is not None or node.op.name == "strided_view" and node.inputs[0] is not base.node:  # which shows more than a part
+        # a strided view may show more than a part of the view that it was made of
+        if node.hooks is not None or node.op.name == "strided_view" and node.inputs[0] is not base.node:
             return _seen_through(base, target)
         node = node.inputs[0]
     return target.node
@@ -280,7 +297,7 @@ def past_hooks(target: Tensor) -> Any:
 def _called(op: Any, old: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     if not op.order:
         return op.call(old, *inputs, **attrs)
-    return op.call(**dict(zip(op.inputs, (old, *inputs), strict=False)), **attrs)  # the caller's order is not that of the inputs
+    return op.call(**dict(zip(op.inputs, (old, *inputs), strict=False)), **attrs)  # by name: the caller's order is another
 
 
 def _refuse_shape(array: Any, shape: tuple, name: str) -> None:
@@ -289,9 +306,9 @@ def _refuse_shape(array: Any, shape: tuple, name: str) -> None:
 
 
 def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
-    """An operand of a write into `target`: a copy if it is the same memory, so that `x.mul_(x)` reads the old values.
+    """Return an operand of a write to `target`, copied if it shares the target's memory, so that `x.mul_(x)` reads the old values.
 
-    Raises RuntimeError, as PyTorch does, for another view that overlaps the elements to be written.
+    Raises RuntimeError if it overlaps the written elements without being the same view, as in PyTorch.
     """
     a, b = target.array, operand.array
     if versions.storage(a) is not versions.storage(b):
@@ -302,7 +319,7 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
 
 
 def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
-    """Raise RuntimeError if a write into `a` changes other elements of `b`; if it scatters, also for the same elements."""
+    """Raise RuntimeError if a write to `a` changes `b` at other positions, or, if the op scatters, at any position."""
     if versions.storage(a) is not versions.storage(b):
         return
     itself = a is b and scatters
@@ -321,7 +338,7 @@ def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
 
 
 def _dense(array: Any) -> bool:
-    """Whether the elements fill their range of memory, each place once, in any order of the dimensions."""
+    """Whether the elements fill one block of memory without gaps or overlaps, in any order of the dimensions."""
     step = array.itemsize
     for stride, n in sorted((s, n) for s, n in zip(array.strides, array.shape, strict=True) if n != 1):
         if stride != step:
@@ -331,7 +348,7 @@ def _dense(array: Any) -> bool:
 
 
 def refuse_overlap(array: Any, name: str) -> None:
-    """Raise RuntimeError if several elements of the array share a place in memory."""
+    """Raise RuntimeError if several elements of the array share one memory location, as in an expanded tensor."""
     if overlaps(array):
         raise RuntimeError(
             f"{name}: unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
@@ -340,12 +357,12 @@ def refuse_overlap(array: Any, name: str) -> None:
 
 
 def refuse_cast(array: Any, value: Any, name: str) -> None:
-    """Raise RuntimeError if values of a wider kind, such as floats for an integer array, would be written into the array."""
+    """Raise RuntimeError if `value` has a wider kind of dtype than the array, such as float for an integer array."""
     _refuse_kind(array, FROM_NUMPY[value.dtype], name)
 
 
 def refuse_result(array: Any, op: Any, inputs: tuple, name: str) -> None:
-    """Raise RuntimeError if the result of an elementwise op, not computed yet, could not be written into the array."""
+    """Raise RuntimeError if the result of an elementwise op, not computed yet, would have a wider kind of dtype than the array."""
     if op.types in ("promote", "float"):
         kind = dtypes.result(tuple([getattr(x, "array", x) for x in inputs]))
         _refuse_kind(array, dtypes.default if op.types == "float" and kind.rank < FLOAT else kind, name)
@@ -357,7 +374,10 @@ def _refuse_kind(array: Any, kind: Any, name: str) -> None:
 
 
 def put(target: Tensor, result: Tensor, name: str) -> None:
-    """Make `target` hold `result`: its memory now, its node from now on, and the same for its base and all live views."""
+    """Copy `result` into `target`'s memory, and update the nodes of `target`, its base and all live views.
+
+    Raises RuntimeError if the dtype cannot be cast, between the meta device and others, and if elements of the target share memory.
+    """
     array, value, node = target.array, result.array, result.node
     if value.dtype is not array.dtype:
         refuse_cast(array, value, name)
@@ -371,34 +391,34 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
     if 0 in (memory := versions.whole(array)).strides:
         refuse_overlap(memory, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
-    note_write_to(target, name, tape.mode.grad)  # first, so that an interrupt cannot leave an untracked write
+    note_write_to(target, name, tape.mode.grad)  # first, so that an interrupt leaves no unnoticed write
     if once is None:
         array[...] = value
     else:
         array[once] = value[once]
     if node is not None and node.op is not None:
         node.time = tape.tick()  # after the write: a saved result is what the memory now holds
-        node.dtype = array.dtype  # and so the dtype of its gradient
+        node.dtype = array.dtype  # also the dtype of its gradient
         if "out" in node.op.slots and isinstance(node.saved, tuple) and node.saved:
             i = node.op.slots.index("out")
             if i < len(node.saved) and node.saved[i] is value:
                 node.saved = (*node.saved[:i], array, *node.saved[i + 1 :])
-    if tape.mode.grad:  # else only the values change, and the target keeps its node
+    if tape.mode.grad:  # otherwise only the values change, and the target keeps its node
         if node is None and target.node is not None:
             node = _constant(target)
         rebase(target, node, once)
 
 
 def _narrowed(node: Any, array: Any) -> Any:
-    """The node of a result that is written into an array of another dtype: its gradient has the array's dtype."""
+    """The node of a result cast to the dtype of the array that it is written into, which the gradient then has."""
     return node and tape.Node(registry["to_dtype"], (node,), {"dtype": FROM_NUMPY[array.dtype]}, (), array.shape, array.dtype)
 
 
 def _once(array: Any, value: Any) -> tuple | None:
-    """The index of one element for each place in memory, if elements of `array` share places, as in overlapping windows.
+    """Index one element per memory location where elements of `array` share locations, as those of overlapping windows do.
 
-    Of elements that share a place it is the last one that `value` changes: an unchanged element must not write back the old value. None if
-    no two elements share a place, and for meta and vmap arrays, where all elements are written.
+    Of the elements at one location it is the last that `value` changes, so that an unchanged element does not restore the old value.
+    Returns None if no two elements share a location, and for meta and vmap arrays, which are written whole.
     """
     span = array.itemsize
     for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape, strict=True) if n > 1):
@@ -420,22 +440,22 @@ def _once(array: Any, value: Any) -> tuple | None:
 
 
 def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
-    """`target` was written: set its new node, and derive the nodes of its base and of the base's other views again.
+    """Give the written `target` its new node, and derive the nodes of its base and of the base's other views from it.
 
-    `once` is the index of the written elements, if elements of the target share places.
+    `once` is the index of the elements that were written, if elements of the target share memory locations.
     """
     base = target._base
-    unrecorded = (target if base is None else base).node is not None  # what does not require grad now was made under no_grad
+    unrecorded = (target if base is None else base).node is not None  # then a view that does not require grad was made in no_grad mode
     if base is None:
         _becomes(target, node)
         base = target
     elif node is not None or base.node is not None:
         _becomes(base, _written(base, target, node, once))
-    for view in live(base._views):  # overlapping views are written too: their gradient goes through the base
+    for view in live(base._views):  # their memory was written too: their gradient now goes through the base
         if view._base is not base:
             _derive(view)
             continue
-        if view.node is not None and view.node.op is None:  # a leaf stays a leaf
+        if view.node is not None and view.node.op is None:  # a leaf stays one
             continue
         forbidden = _forbidden(view)
         if forbidden is None and unrecorded and view.node is None and FROM_NUMPY[view.array.dtype].rank >= FLOAT:
@@ -447,7 +467,7 @@ def rebase(target: Tensor, node: Any, once: tuple | None = None) -> None:
 
 
 def _derive(view: Tensor) -> None:
-    """Give a view a new node after its base was written outside the graph; its hooks stay with the old node."""
+    """Give a view a new node after an unrecorded write to its base; its hooks stay with the old node."""
     if view.node is not None:
         if (forbidden := _forbidden(view)) is not None:
             _becomes(view, _unknown(view, *forbidden))
@@ -456,26 +476,26 @@ def _derive(view: Tensor) -> None:
 
 
 def _becomes(tensor: Tensor, node: Any) -> None:
-    """Set the tensor's new node, and move `retain_grad` to it; hooks stay with the old node."""
+    """Set the tensor's node. `retain_grad` moves to the new node, and hooks stay with the old one."""
     old, tensor.node = tensor.node, node
     if node is not None and old is not None and old.hooks is not None and old.hooks.retain is not None:
         tape.hooks_of(node).retain, old.hooks.retain = old.hooks.retain, None
 
 
 def _constant(target: Tensor) -> Any:
-    """The node of a tensor whose values depend on no input, as after `x.eq_(y)`: it still requires grad, and passes zeros back."""
+    """The node of a tensor overwritten with values without a gradient, as by `x.eq_(y)`: it requires grad and passes zeros back."""
     return tape.Node(registry["fill"], (target.node, None), {}, (), target.array.shape, target.array.dtype)
 
 
 def _written(base: Tensor, view: Tensor, node: Any, once: tuple | None) -> Any:
-    """The node of the base after a view of it was written, with two inputs: the old base and the written value."""
+    """The node of a base after a write to one of its views: its inputs are the old base and the written view."""
     if once is not None:
         return _written_at(base, view, node, once)
     return tape.Node(registry["write_view"], (base.node, node), {"path": _way(base, view)}, (), base.array.shape, base.array.dtype)
 
 
 def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
-    """The node of the base after the elements at index `once` of a view of it were written."""
+    """The node of a base after a write to the elements at the index `once` of one of its views."""
     array, path = base.array, _way(base, view)
     library = module_of(array)
     places = devices.namespace(array).read_through(library.arange(array.size).reshape(array.shape), path)[once]
@@ -486,7 +506,7 @@ def _written_at(base: Tensor, view: Tensor, node: Any, once: tuple) -> Any:
 
 
 def _way(base: Tensor, view: Tensor) -> tuple:
-    """The views between a base and a view, from the last strided one on: that one refers to the storage, whatever came before."""
+    """The view ops from a base to its view, starting at the last strided one, which reads the storage whatever precedes it."""
     path = view._path
     for i, (op, attrs) in reversed([*enumerate(path)]):
         if op.name == "strided_view":
@@ -496,7 +516,7 @@ def _way(base: Tensor, view: Tensor) -> tuple:
 
 
 def _seen_through(base: Tensor, view: Tensor) -> Any:
-    """The node of a view, derived from its base; as in PyTorch it leads nowhere if the base does not require grad."""
+    """The node of a view derived from its base's node through the view ops. If the base does not require grad, the gradient ends there."""
     node = base.node
     if node is None:
         return None if view.node is None else tape.Node(_nowhere, (), {}, (), view.array.shape, view.array.dtype)

@@ -1,6 +1,6 @@
 """PyTorch's constructors from before 0.4: `Tensor(2, 3)`, and types by dtype and device, `LongTensor([1, 2])`, `cuda.FloatTensor(2, 3)`.
 
-No object is a Python instance of these types: `isinstance(x, FloatTensor)` tests the dtype and device of a plain tensor.
+These types have no instances: `isinstance(x, FloatTensor)` checks the dtype and device of a plain tensor.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from .tensor import Size, Tensor, define
 
 
 def _construct(self: Tensor, *args: Any, device: Any = None, **named: Any) -> None:
-    """PyTorch's old constructor: from sizes, an uninitialized tensor; from a sequence or array, its values; from a tensor, the same memory.
+    """PyTorch's old constructor: uninitialised from sizes, a copy of a sequence or an array, and the same memory as a given tensor.
 
-    The dtype is the default one, or the given tensor's; use `torch.tensor` to infer it from the data.
+    The dtype is the default, or the given tensor's; only `torch.tensor` infers it from the data.
     """
     self.node, d, place = None, dtypes.default, devices.default if device is None else device
     args = named_data(args, named)
@@ -47,7 +47,7 @@ define("_construct", _construct)
 
 
 def named_data(args: tuple, named: dict[str, Any]) -> tuple:
-    """The arguments of an old constructor, by name or position. Raises TypeError for other names, such as the `dtype` of `torch.tensor`."""
+    """The arguments of an old constructor, given by name or by position. Raises TypeError for other names, such as `dtype`."""
     if len(named) == 1 and not args:
         ((name, value),) = named.items()
         if name in ("data", "size", "other"):
@@ -58,7 +58,7 @@ def named_data(args: tuple, named: dict[str, Any]) -> tuple:
 
 
 class TensorType(type):
-    """The class of `FloatTensor` and the like. Calling one makes a plain tensor."""
+    """The metaclass of `FloatTensor`, `LongTensor`, ...: calling one makes a plain tensor of its dtype, on its device."""
 
     dtype: dtypes.dtype
     is_cuda: bool
@@ -67,7 +67,7 @@ class TensorType(type):
         return isinstance(x, Tensor) and x.dtype is cls.dtype and x.is_cuda == cls.is_cuda
 
     def __call__(cls, *args: Any, device: Any = None, **named: Any) -> Tensor:
-        """Make a tensor: uninitialized from sizes, with values from a sequence or array, or on the memory of a tensor of this dtype."""
+        """Return a tensor: uninitialised from sizes, a copy of a sequence or an array, or the same memory as a tensor of this dtype."""
         cls.require()
         args = named_data(args, named)
         place = devices.device(("cpu", "cuda")[cls.is_cuda] if device is None else device)
@@ -93,7 +93,7 @@ class TensorType(type):
         return f"<class '{cls.__module__}.{cls.__name__}'>"
 
     def require(cls) -> None:
-        """Raise TypeError if the type is a GPU's and there is no GPU."""
+        """Raise TypeError for a CUDA type if there is no GPU."""
         if cls.is_cuda and not devices.cuda_available():
             raise TypeError(f"type {cls.__module__}.{cls.__name__} not available. There is no GPU that can be used.")
 
@@ -123,7 +123,7 @@ cpu, cuda = _types("torch", False), _types("torch.cuda", True)
 
 
 def named(name: str) -> TensorType:
-    """Return the type with a name such as "torch.FloatTensor" or "torch.cuda.LongTensor". Raises ValueError for anything else."""
+    """Return the type by its name, such as "torch.FloatTensor" or "torch.cuda.LongTensor". Raises ValueError for any other name."""
     found = {f"{t.__module__}.{n}": t for types in (cpu, cuda) for n, t in types.items()}.get(name)
     if found is None:
         raise ValueError(f"invalid type: {name!r}; expected a name such as 'torch.FloatTensor'")

@@ -1,6 +1,6 @@
-"""PyTorch's names of graph nodes: what `print(t.grad_fn)` shows for each op.
+"""PyTorch's names of the tape's nodes, which `print(t.grad_fn)` shows.
 
-PyTorch names a node by the kernel that ran, and numbers its overloads: `x ** 2` is a PowBackward0, `x ** y` a PowBackward1.
+PyTorch names a node after the kernel that ran and numbers its overloads: `x ** 2` is a PowBackward0, `x ** y` a PowBackward1.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _KERNELS = (  # functions whose nodes have their own names
     "scatter_reduce", "select_scatter", "slice_scatter", "soft_margin_loss", "std_mean", "t", "take", "trace",
     "triangular_solve", "unbind", "var_mean",
 )  # fmt: skip
-BY_FUNCTION: dict[str, str | Callable] = {  # PyTorch kernels that are composites here: the names of their results' nodes
+BY_FUNCTION: dict[str, str | Callable] = {  # one kernel in PyTorch and several ops here: the names of their results' nodes
     **dict.fromkeys(_KERNELS, ""),
     "adaptive_avg_pool1d": "Squeeze1", "adaptive_avg_pool2d": _averaged(2), "adaptive_avg_pool3d": _averaged(3),
     "adaptive_max_pool1d": "Squeeze1", "affine_grid": "AffineGridGenerator0", "avg_pool1d": "Squeeze1", "batch_norm": "NativeBatchNorm0",
@@ -83,7 +83,7 @@ REFLECTED = {"sub": "Rsub1", "div": "Mul0"}  # `1 - x`, and `1 / x`, which PyTor
 
 
 def named(out: Any, told: str) -> Any:
-    """Name the nodes of one or several results."""
+    """Name the node of a result, or those of several, and return the result."""
     for x in out if isinstance(out, (tuple, list)) else (out,):
         node = getattr(x, "node", None)
         if node is not None and node.op is not None:
@@ -92,7 +92,7 @@ def named(out: Any, told: str) -> Any:
 
 
 def by_function(name: str, fn: Callable) -> Callable:
-    """Wrap a function if PyTorch has a kernel of that name, to name the nodes of its results."""
+    """Wrap a composite function so that its results' nodes get the name of PyTorch's kernel, if there is one."""
     told = BY_FUNCTION.get(name)
     if told is None:
         return fn
@@ -112,7 +112,7 @@ def _reduced(name: str) -> Callable:
 
 
 def _by_other(name: str, number: int, tensor: int) -> Callable:
-    """Overloads for a number and for a tensor as the second operand."""
+    """The name of an op with one overload for a number as the second operand and one for a tensor."""
 
     def named(node: Any) -> str:
         other = node.inputs[1] if len(node.inputs) > 1 else None
@@ -140,7 +140,7 @@ def _lerp(node: Any) -> str:
 
 
 def _ranks(node: Any) -> list:
-    """The number of dimensions of each input, if known: of inputs with a node, or saved by one."""
+    """The number of dimensions of each input, or None where it is unknown: for an input without a node that was not saved."""
     kept = node.saved if isinstance(node.saved, tuple) else ()
     known = []
     for i, source in enumerate(node.inputs):
@@ -163,7 +163,7 @@ def _linear(node: Any) -> str:
 
 
 def edges(node: Any) -> Sequence[int]:
-    """The inputs to which PyTorch's node has edges, in its order: those by which its kernel can be differentiated."""
+    """The indices of the inputs in PyTorch's `next_functions`, in its order: those that its kernel can differentiate."""
     every = range(len(node.inputs))
     if "__context__" in node.attrs:  # a custom Function: its tensor inputs
         return [i for i, told in enumerate(node.attrs["__inputs__"]) if told is not None]
@@ -183,7 +183,7 @@ def _power_edges(node: Any) -> Sequence[int]:
     return {"Pow0": (0,), "Pow2": (1,)}.get(_pow(node), (0, 1))
 
 
-_ARRANGED: dict[str, Callable[[Any], Sequence[int]]] = {  # operands that PyTorch orders differently, or passes as numbers
+_ARRANGED: dict[str, Callable[[Any], Sequence[int]]] = {  # ops that PyTorch computes with operands in another order, or with a number
     "mul": lambda node: (1, 0) if _number_first(node) else (0, 1),
     "div": lambda node: (1, 0) if node.attrs.get("__name__") == REFLECTED["div"] else (0, 1),
     "sub": lambda node: (1,) if node.attrs.get("__name__") == REFLECTED["sub"] else (0, 1),
@@ -245,7 +245,7 @@ BY_CALL: dict[str, Callable[[Any], str]] = {
 
 
 def backward_name(node: Any) -> str:
-    """The name of a node: `AddBackward0` for an addition; for a custom Function its own, `MyFunctionBackward`."""
+    """Return a node's name: `AddBackward0` for an addition, `MyFunctionBackward` for a user's Function."""
     op, told = node.op, node.attrs.get("__name__")
     if told is None and not isinstance(op, type):
         if op.picks:
@@ -259,11 +259,11 @@ def backward_name(node: Any) -> str:
 
 
 def type_name(node: Any) -> str:
-    """PyTorch's name of the node's type: its name without the C++ namespace."""
+    """Return PyTorch's name of the node's type: the node's name without the C++ namespace."""
     return backward_name(node).removeprefix("torch::autograd::")
 
 
 def _camel(name: str) -> str:
-    """`log_softmax` as LogSoftmax; letters after digits are capitals too: AvgPool2D."""
+    """Convert `log_softmax` to LogSoftmax; a letter after a digit is upper case too: AvgPool2D."""
     whole = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
     return re.sub(r"(?<=\d)[a-z]", lambda m: m[0].upper(), whole)

@@ -1,8 +1,12 @@
-"""The definition of an op.
+"""The base classes of ops, and the registration of ops and composite functions.
 
-An op is a class that is never instantiated. `forward(xp, ...)` computes; `d_<input>(xp, g, ...)` pulls the output's gradient `g` back to
-that input. `xp` is the array namespace in which the code runs: NumPy, CuPy, the engine itself (to differentiate a derivative), a
-typesetter. A rule receives what its parameters name: inputs, `out`, attributes, `shape` (its input's); the tape saves exactly those.
+An op is a class that is never instantiated; defining a subclass of `Op` with a `forward` registers it and installs its function, method
+and operator. `forward(xp, ...)` computes the result. `d_<input>(xp, g, ...)` is the derivative rule of one input: it returns the input's
+gradient, given the gradient `g` of the result. `t_<input>` is the rule of forward mode. `xp` is the array namespace in which they run:
+NumPy, CuPy, the engine itself (to differentiate a derivative), or a typesetter.
+
+A rule declares what it needs by the names of its parameters: inputs, `out`, attributes, `shape` (that of its input). The tape saves
+exactly the arrays that the rules name.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from .tensor import Tensor, define
 _mode = tape.mode
 
 
-RULES_ONLY = {  # why ops that only rules use are exempt from two tests
+RULES_ONLY = {  # why ops that only rules use are exempt from these two tests
     "promotion": "Only rules and composites call it, on arrays of one dtype.",
     "zero_size": "PyTorch has no function of this name; those that use it are tested.",
 }
@@ -45,44 +49,44 @@ class OpType(type):
         return f"<op {getattr(cls, 'name', cls.__name__)}>"
 
 
-# parts of Python's and NumPy's messages for an attribute that is not a number, a sequence or an integer
+# parts of Python's and NumPy's messages for an attribute that should be a number, a sequence or an integer
 _WRONG_TYPE = ("cannot be interpreted as an integer", "not supported between instances", "indices must be integers", "must be real number")
 _WRONG_TYPE += ("could not convert string", "invalid literal for int")
 
 
 class Op(metaclass=OpType):
-    """An op with one derivative rule per differentiable input."""
+    """An op with one derivative rule for each differentiable input; see the module's docstring."""
 
     name: ClassVar[str]
     call: ClassVar[Callable]
     operator: ClassVar[str | None] = None  # "mul" installs __mul__, __rmul__ and __imul__
-    aliases: ClassVar[tuple[str, ...]] = ()  # further names of the same function
-    home: ClassVar[str] = "engine"  # where the public function is: "engine", "nn.functional", "linalg"; "" for an op that only rules use
+    aliases: ClassVar[tuple[str, ...]] = ()  # other names of the same function
+    home: ClassVar[str] = "engine"  # the function's namespace: "engine", "nn.functional", "linalg"; "" for an op that only rules use
     method: ClassVar[bool] = True  # also a method of Tensor
-    inplace: ClassVar[bool] = False  # there is a method Tensor.<name>_
+    inplace: ClassVar[bool] = False  # Tensor.<name>_ exists as well
     types: ClassVar[str] = "any"  # "promote", "float" (promote, integers become floats), "same" (dtypes must agree), "any" (unchanged)
     inputs: ClassVar[tuple[str, ...]] = ()  # the tensors among forward's parameters; by default those without a default value
     variadic: ClassVar[bool] = False  # the first input is a sequence of tensors
-    varargs: ClassVar[bool] = False  # `x.permute(0, 2, 1)`: the last attribute may be given as separate arguments
-    slopes: ClassVar[tuple] = ()  # forward-mode rules, one per input; derived from its t_ and d_ methods
+    varargs: ClassVar[bool] = False  # `x.permute(0, 2, 1)`: the last attribute may be passed as separate arguments
+    slopes: ClassVar[tuple] = ()  # the rules of forward mode, one for each input; derived from its t_ and d_ methods
     outputs: ClassVar[tuple[str, ...]] = ("out",)  # more than one: a named tuple of results
-    differentiable: ClassVar[tuple[str, ...]] = ()  # which results can carry gradients; by default all
-    aux: ClassVar[tuple[str, ...]] = ()  # what forward returns after its results, for rules to use
+    differentiable: ClassVar[tuple[str, ...]] = ()  # the results that can carry gradients; by default all
+    aux: ClassVar[tuple[str, ...]] = ()  # values that forward returns after its results, for rules to name
     view: ClassVar[bool] = False  # the result may share the input's memory
-    row_major: ClassVar[bool] = False  # results are in row-major order, whatever the input's strides
-    laid: ClassVar[Callable | None] = None  # (result, *inputs) -> the result in PyTorch's memory order, if that is not row-major
-    scatters: ClassVar[bool] = False  # writes to indexed positions: in place, no operand may share the memory
+    row_major: ClassVar[bool] = False  # results are contiguous in row-major order, whatever the input's strides
+    laid: ClassVar[Callable | None] = None  # (result, *inputs) -> the result in PyTorch's memory order, if the first is not row-major
+    scatters: ClassVar[bool] = False  # writes at indexed places: in place, no operand may share the target's memory
     reads_first: ClassVar[bool] = False  # in place, its operands may overlap the memory that it writes
-    casts: ClassVar[bool] = False  # an `out=` of another dtype is accepted
+    casts: ClassVar[bool] = False  # the result is cast to the dtype of `out=`
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision is not computed in float32
-    order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, if inputs do not come first
-    picks: ClassVar[bool] = False  # only for the tape's own `pick`
-    tensors: ClassVar[bool] = False  # rejects numbers in place of tensors: checked after a call has failed, and at once if in place
+    order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where the inputs are not first
+    picks: ClassVar[bool] = False  # True for the tape's own `pick` only
+    tensors: ClassVar[bool] = False  # takes no numbers in place of tensors: reported after a call has failed, or at once for an in-place op
     dims_first: ClassVar[bool] = False  # `dim` is checked before the dtype, as in PyTorch
-    checks: ClassVar[bool] = False  # `prepare` checks more than dtypes: it is called for floats of one dtype too
+    checks: ClassVar[bool] = False  # `prepare` checks more than dtypes, so it is called for floats of one dtype too
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes for the tests
     examples: ClassVar[tuple] = ()  # instead of samples, calls for the tests: (inputs, attributes); see docs/add-an-op.md
-    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)  # and the range from which the tests draw
+    domain: ClassVar[tuple[float, float]] = (0.5, 1.5)  # the range from which the tests draw inputs
     exempt: ClassVar[dict[str, str]] = {}  # test name -> the reason why it cannot apply to this op
 
     def __init_subclass__(cls) -> None:
@@ -111,7 +115,7 @@ class Op(metaclass=OpType):
         cls.slopes = tuple(t or d if pointwise else t for t, d in zip(own, cls.rules, strict=True)) if pointwise or any(own) else ()
         cls.ruled = any(cls.rules)
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
-        cls._plans = {}  # set of live inputs -> what to record, filled on demand
+        cls._plans = {}  # bit mask of the inputs with a node -> what to record; a cache filled by the call path
         cls._kept = (
             tuple(i in cls.rules[0].keeps for i in range(len(cls.slots))) if cls.variadic and cls.ruled and cls.rules[0].keeps else ()
         )
@@ -135,7 +139,10 @@ class Op(metaclass=OpType):
 
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
-        """Forward mode through one node. A pull is linear in `g`, so the push is its transpose: one reverse pass through the pull."""
+        """Forward mode through one node: compute the tangent of the result from the tangents of the inputs.
+
+        Without `slopes` it runs a backward pass through the recorded pull: the pull is linear in `g`, and its transpose is the push.
+        """
         if cls.slopes:
             return cls._along(node, tangents, xp, recorded)
         beside = next(t for t in tangents if t is not None)
@@ -171,14 +178,14 @@ class Op(metaclass=OpType):
             if found is None:
                 zeros = place.zeros(like.shape, like.dtype)
                 return Tensor._wrap(zeros) if recorded else zeros
-            return found.conj() if like.dtype.kind == "c" else found  # captured gradients have been conjugated for the user
+            return found.conj() if like.dtype.kind == "c" else found  # captured gradients are conjugated for the user
 
         out = [tangent(c, h.array) for c, h in zip(captured.values(), heads, strict=True)]
         return out if cls.multi else out[0]
 
     @classmethod
     def _along(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
-        """The tangent of the result: the sum over inputs of their forward-mode rules."""
+        """The tangent of the result by the forward-mode rules: the sum over the inputs."""
         saved = rules.retied(cls, node, xp) if recorded else node.saved
         names = xp if recorded else devices.common([t for t in tangents if t is not None], cls.name)
         if node.dtype in LOW:
@@ -194,7 +201,7 @@ class Op(metaclass=OpType):
                 term = rules.at_work(names, rule)(names, t, saved, node.attrs, source.shape)
                 total = term if total is None else total + term
         if total is not None and total.dtype != node.dtype and cls._is_real(node.dtype) and not cls._is_real(total.dtype):
-            total = names.real(total)  # a real function of complex numbers: the transpose of the rule is its real part
+            total = names.real(total)  # a real function of complex inputs: the tangent is the real part
         if total is not None and getattr(total, "array", total).dtype != node.dtype:
             total = names.astype(total, FROM_NUMPY[node.dtype] if recorded else node.dtype)
         return total if total is None or tuple(total.shape) == node.shape else names.broadcast_to(total, node.shape)
@@ -203,11 +210,14 @@ class Op(metaclass=OpType):
     def _is_real(dtype: Any) -> bool:
         return getattr(dtype, "numpy", dtype).kind != "c"
 
-    # -- what goes in ------------------------------------------------------------------------------------------------------
+    # -- inputs ------------------------------------------------------------------------------------------------------------
 
     @classmethod
     def prepare(cls, arrays: list) -> tuple[list, Any]:
-        """Apply promotion and find the device: return the arrays for `forward` and the namespace to run it in."""
+        """Promote the inputs and find their device: return the arrays for `forward`, and the array namespace to run it in.
+
+        Raises Refused where dtypes or devices do not fit together.
+        """
         xp = devices.common(arrays, cls.name)
         kind = cls.types
         if kind == "any":
@@ -230,12 +240,12 @@ class Op(metaclass=OpType):
 
     @classmethod
     def refuse(cls, inputs: tuple, rule: str, kind: type[Exception] = RuntimeError) -> None:
-        """Reject operands before the op is called, with the same error and the same notification of the observer as the op itself."""
+        """Raise the op's own error for inputs before calling it: the message describes the inputs, and the observer is notified."""
         failed(cls, Refused(rule, kind), inputs, {})
 
     @classmethod
     def explain(cls, error: Exception, inputs: tuple, attrs: dict) -> Exception:
-        """Turn an error of the backend into one in the op's own terms. Costs nothing until it happens."""
+        """Turn an error that `forward` raised into PyTorch's type, with a message that names the op, the rule and the operands."""
         if cls.tensors and (strange := cls._no_tensor(inputs, error)) is not None:
             return cls._refused_input(*strange)
         try:
@@ -273,12 +283,12 @@ class Op(metaclass=OpType):
 
     @classmethod
     def _broken(cls, inputs: tuple, attrs: dict) -> Exception | None:
-        """The error for what is wrong besides the dtypes, which PyTorch checks last: the error of `forward` for other dtypes."""
+        """The error apart from the unsupported dtype, which PyTorch checks last: what `forward` raises for a supported dtype."""
         taken = next(d for d in ("f4", "i8", "?") if numpy.dtype(d).kind not in getattr(cls, "refuses", "bi"))
         given = [None if x is None else numpy.broadcast_to(numpy.ones((), taken), getattr(x, "shape", ())) for x in inputs]
         try:
             cls.forward(cpu, given, **attrs) if cls.variadic else cls.forward(cpu, *given, **attrs)
-        except RuntimeError:  # values that a dtype cannot hold are checked later
+        except RuntimeError:  # values out of the dtype's range are checked after the dtype
             return None
         except Exception as error:
             return error
@@ -286,7 +296,7 @@ class Op(metaclass=OpType):
 
     @classmethod
     def _no_tensor(cls, inputs: tuple, error: Exception) -> tuple[str, Any] | None:
-        """The first input, with its name, that is not a tensor. A number beside a tensor is valid if dtypes are promoted."""
+        """The name and value of the first input that should be a tensor. Where dtypes are promoted, a number beside a tensor is valid."""
         names = [f"{cls.inputs[0]}[{i}]" for i in range(len(inputs))] if cls.variadic else cls.inputs
         taken = cls.numbers or cls.types == "any" and not isinstance(error, AttributeError)
         beside = not cls.tensors and taken and any(hasattr(x, "shape") for x in inputs)
@@ -303,11 +313,11 @@ class Op(metaclass=OpType):
 
     @staticmethod
     def why(*shapes: tuple) -> str | None:
-        """The violated shape rule in one sentence, or None."""
+        """Describe in one sentence which rule these shapes break; None if they break none."""
 
 
 class Elementwise(Op):
-    """Each output element depends on one element of each input, so one rule serves both modes."""
+    """An op whose output elements depend on one element of each input, so that one rule serves reverse and forward mode."""
 
     types = "promote"
     inplace = casts = True
@@ -326,7 +336,7 @@ class Elementwise(Op):
 
 
 class Linear(Op):
-    """Linear in each input: the push is the op itself with the tangent in place of that input."""
+    """An op that is linear in each input: the push is the op itself, with the tangent in place of that input."""
 
     @classmethod
     def push(cls, node: tape.Node, tangents: list, xp: Any, recorded: bool) -> Any:
@@ -350,7 +360,7 @@ class Linear(Op):
 
 
 def _parameters(forward: Callable) -> list[Parameter]:
-    """The parameters of a `forward` after `xp`, without annotations: what `inspect.signature` returns, in a third of the time."""
+    """The parameters of a `forward` after `xp`, without annotations: like `inspect.signature`, in a third of its time."""
     code, kinds, none = forward.__code__, (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY), Parameter.empty
     n, more, named = code.co_argcount, forward.__defaults__ or (), forward.__kwdefaults__ or {}
     defaults = dict(zip(code.co_varnames[n - len(more) : n], more, strict=True)) | named
@@ -395,7 +405,7 @@ def _in_place(op: Any) -> Callable:
     pair = len(op.inputs) == 2 and hasattr(op, "operate") and not op.tensors
 
     def call(self, *args, **kwargs):
-        if pair and len(args) == 1 and not kwargs:  # `x += y` needs no sorting of arguments, like `x + y`
+        if pair and len(args) == 1 and not kwargs:  # `x += y`: there are no arguments to bind
             return inplace.write(op, self, args, {})
         if (wanted := kwargs.pop("dtype", None)) not in (None, self.dtype):
             raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {wanted} should match")
@@ -415,7 +425,7 @@ def _in_place(op: Any) -> Callable:
 
 
 def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
-    """Make the method `x.<name>_(...)` of a function that consists of several ops: compute, then write the result into x's memory.
+    """Make `x.<name>_(...)` from a function of several ops: compute the result, then write it into x's memory.
 
     `scatters`: no operand may share that memory.
     """
@@ -425,7 +435,7 @@ def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
         kept = self._like(self.array.copy(), inplace.past_hooks(self))
         result = casting.alone(fn, kept, *args, **kwargs)
         if any(result is x for x in (kept, *args)):
-            result = result.clone()  # it needs a node of its own
+            result = result.clone()  # it needs its own node
         for x in casting.tensors((args, kwargs)) if scatters else ():
             inplace.refuse_shared(self.array, x.array, f"{name}_", True)
         if result.array.shape != self.array.shape:
@@ -441,16 +451,20 @@ def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
 def composite(
     fn: Callable | None = None, *, home: str = "engine", method: bool = False, aliases: tuple[str, ...] = (), in_place: bool = False
 ) -> Any:  # fmt: skip
-    """Mark a plain function that consists of ops, so that an observer can fold its ops into one box with the function's name."""
+    """Register a function made of ops under its name, as a scope for the observer, which can group its ops.
+
+    `home` is its namespace. `method` makes it a method of Tensor, `in_place` adds the in-place method, `aliases` are other names. The
+    function also gets `out=`, autocast and PyTorch's argument errors.
+    """
     if fn is None:
         return functools.partial(composite, home=home, method=method, aliases=aliases, in_place=in_place)
     name = fn.__name__.rstrip("_")
     params = signature(fn).parameters
     own_out = "out" in params
-    # PyTorch functions that are written in Python accept only their own parameter names
+    # PyTorch's functions that are written in Python take no synonyms for their parameters
     in_python = name != "cosine_similarity" if home == "nn.functional" else home == "engine" and name in ("norm", "split")
     further = {} if in_python else synonyms(params)
-    usual = {} if home == "nn.functional" else arguments.USUAL  # those fail as Python does
+    usual = {} if home == "nn.functional" else arguments.USUAL  # nn.functional raises Python's own errors
     kinds, names = arguments.kinds_of(fn, usual), arguments.names_of(fn)
     autocast, run = casting.policy(name, home), naming.by_function(name, fn)
 

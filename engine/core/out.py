@@ -1,4 +1,4 @@
-"""`out=`: write a result into existing tensors."""
+"""The `out=` argument: write a function's result into given tensors, with PyTorch's checks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ..base.layout import axes_of
 from . import casting, inplace, tape
 from .tensor import Tensor
 
-# PyTorch casts into an `out` of another dtype for elementwise functions, except those that keep their input's dtype, and for
-# these others; for all others the dtype of `out` must be the result's.
+# PyTorch casts the result to the dtype of `out` in elementwise functions, except in those that keep their input's dtype (`_EXACT`), and in
+# the functions of `_CAST`. Everywhere else the dtype of `out` must be the result's.
 _EXACT = {
     "abs", "bitwise_not", "ceil", "conj_physical", "frac", "floor", "heaviside", "softshrink",
     "hardshrink", "gelu", "neg", "round", "sign", "signbit", "sgn", "trunc", "nan_to_num", "isposinf", "isneginf", "softplus",
@@ -27,7 +27,7 @@ _CAST = {
     "fft", "fft2", "fftn", "hfft", "hfft2", "hfftn", "rfft", "rfft2", "rfftn", "ifft2", "ifftn", "ihfft2", "ihfftn", "irfft",
     "irfft2", "irfftn", "max_of_all", "min_of_all",
 }  # fmt: skip
-# Functions without `out` in PyTorch: written in Python, composed of others, views, and a few more.
+# Functions without `out` in PyTorch: most of those written in Python or made of others, views, and some others.
 _WITHOUT = frozenset((
     "empty_like", "full_like", "ones_like", "scalar_tensor", "tril_indices", "triu_indices", "zeros_like",
     "native_group_norm", "native_layer_norm", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d", "adaptive_max_pool1d",
@@ -52,17 +52,17 @@ _WITHOUT = frozenset((
     "unravel_index", "unsafe_chunk", "unsafe_split", "unsafe_split_with_sizes", "unsqueeze", "upsample", "upsample_bilinear",
     "upsample_nearest", "vander", "var_mean", "view_as_complex", "view_as_real", "vsplit",
 ))  # fmt: skip
-_SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # return a list: `out` is one too
-_TENSOR_FIRST = frozenset((  # accept a number as the first operand, but not with `out`
+_SEVERAL = frozenset(("split_copy", "split_with_sizes_copy", "unbind_copy"))  # their results are a list, and so is `out`
+_TENSOR_FIRST = frozenset((  # take a number as the first operand, but not together with `out`
     "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "remainder", "bucketize",
 ))  # fmt: skip
 _BOUNDED = frozenset(("clamp", "clip", "clamp_min", "clamp_max"))  # with numbers as bounds, `out` must have the result's dtype
 _DIM_TOO = frozenset(("median", "nanmedian", "prod", "sum"))  # no `out` without `dim`
-_JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # reject a narrower `out` with TypeError
+_JOINED = frozenset(("cat", "stack", "hstack", "vstack", "dstack", "column_stack"))  # raise TypeError for a narrower `out`
 _IN_DTYPE = frozenset(("sum", "nansum", "prod", "cumsum", "cumprod", "mean", "nanmean"))  # compute in the dtype of `out`
-_COUNTED = frozenset(("arange", "range", "linspace", "logspace", "fftfreq", "rfftfreq"))  # keep the shape of `out` if its size fits
-_OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize"))  # results have other dtypes than the inputs
-_CHECKED = frozenset(("sign", "signbit", "clamp", "lt", "le", "gt", "ge"))  # reject complex numbers before they check `out`
+_COUNTED = frozenset(("arange", "range", "linspace", "logspace", "fftfreq", "rfftfreq"))  # keep the shape of an `out` of the same size
+_OTHER = frozenset(("argmax", "argmin", "argsort", "searchsorted", "bucketize"))  # results of another dtype than the inputs
+_CHECKED = frozenset(("sign", "signbit", "clamp", "lt", "le", "gt", "ge"))  # raise for complex inputs before they check `out`
 _FOLLOWED = frozenset((  # PyTorch assigns their result with `copy_`, so inputs may require gradients
     "cond", "conj_physical", "diag", "eigvals", "floor_divide", "ihfft", "inner", "ldl_solve", "log_softmax", "lu", "matrix_norm",
     "nanquantile", "ndtr", "quantile", "slice_scatter", "softmax", "tensordot", "tensorinv", "tensorsolve",
@@ -82,17 +82,17 @@ def _exact(op: Any) -> bool:
 
 
 def _constant(op: Any) -> bool:
-    """Whether the op has no derivative, so that the write is not recorded."""
+    """Whether the op has no derivative, so that its write to `out` is not recorded."""
     return not getattr(op, "ruled", True)
 
 
 def _followed(op: Any) -> bool:
-    """Whether autograd records the write to `out`, like an assignment."""
+    """Whether autograd records the write to `out`, as it records an assignment."""
     return op.name in _FOLLOWED or op.name.endswith("_copy") and op.name not in _SEVERAL | {"narrow_copy"}
 
 
 def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Exception) -> None:
-    """The call has failed with `error`: raise the error that PyTorch raises first."""
+    """After a call that failed with `error`, raise the error of any check on `out` that PyTorch makes earlier."""
     if _followed(op) or _constant(op) and "f" not in getattr(op, "refuses", ""):
         followed: Any = ()
     else:
@@ -122,10 +122,10 @@ def _refuse_first(op: Any, args: tuple, kwargs: dict, targets: Any, error: Excep
 
 
 def into(op: Any, args: tuple, kwargs: dict) -> Any:
-    """Run an op and write its result into `out`: one tensor, or one per result.
+    """Run an op or function and write its result into `out`, which is a tensor, or a tuple with one for each result.
 
-    An `out` of another shape is resized, with a warning unless it was empty. Raises RuntimeError if its dtype cannot hold the result,
-    TypeError if PyTorch's function has no `out`.
+    A tensor of another shape is resized, with a warning unless it was empty. Raises RuntimeError if its dtype cannot hold the result or a
+    gradient is needed, and TypeError if PyTorch's function has no `out`.
     """
     if op.name in _WITHOUT:
         raise TypeError(f"{op.name}() got an unexpected keyword argument 'out'")
@@ -174,7 +174,7 @@ def into(op: Any, args: tuple, kwargs: dict) -> Any:
             if op.name in _JOINED:
                 raise TypeError(str(error)) from None
             raise
-    for target, r in zip(targets, results, strict=True):  # errors are raised before any of them has changed
+    for target, r in zip(targets, results, strict=True):  # written only after all checks
         if op.name in _COUNTED and target.array.size == r.array.size:
             r = r.reshape(target.shape)
         if target.array.shape != r.array.shape:

@@ -1,7 +1,7 @@
-"""Tensors as text, in PyTorch's layout, number format and suffixes.
+"""`repr` of tensors, with PyTorch's layout, number format and suffixes.
 
-Of a tensor with more than `threshold` elements, `edgeitems` are shown at each end of every dimension. All floats of a tensor share one
-format: fixed with `precision` digits, integral values with a trailing point, or scientific if magnitudes differ widely.
+A tensor of more than `threshold` elements is summarised: `edgeitems` elements at each end of every dimension are shown. All floats of one
+tensor share one format: fixed with `precision` digits, whole numbers with a bare point, or scientific if the magnitudes differ widely.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors print: digits, threshold of a summary, elements shown at the edges, line width in characters.
+    """Set how tensors print: digits after the point, elements above which to summarise, elements at each edge, characters per line.
 
-    `profile` ("default", "short", "full") sets all but `sci_mode` first. `sci_mode` True or False forces or forbids the scientific format;
-    None lets each tensor decide.
+    `profile` ("default", "short", "full") sets all but `sci_mode` first. `sci_mode` True or False forces or forbids the scientific
+    format; with None it depends on the values. Raises ValueError for an unknown profile.
     """
     given = {"precision": precision, "threshold": threshold, "edgeitems": edgeitems, "linewidth": linewidth}
     if profile is not None:
@@ -92,7 +92,7 @@ class _Numbers:
 
 
 class _Complex:
-    """Two formats, one for real and one for imaginary parts."""
+    """The format of complex values: one for the real and one for the imaginary parts."""
 
     def __init__(self, values: numpy.ndarray):
         self.real, self.imag = _Numbers(numpy.real(values)), _Numbers(numpy.imag(values))
@@ -156,13 +156,13 @@ def _suffixes(tensor: Tensor) -> list[str]:
 
 
 def tensor_text(tensor: Tensor, name: str = "tensor") -> str:
-    """The text of `repr(tensor)`."""
+    """Return the text of `repr(tensor)`."""
     indent = len(name) + 1
     return suffixed(f"{name}({elements_text(tensor, indent)}", _suffixes(tensor), indent)
 
 
 def elements_text(tensor: Tensor, indent: int) -> str:
-    """The elements in brackets; lines after the first are indented."""
+    """Return the elements in brackets, with lines after the first indented."""
     if tensor.is_meta:
         return "..."
     array = tensor._host()
@@ -176,7 +176,7 @@ def elements_text(tensor: Tensor, indent: int) -> str:
 
 
 def suffixed(text: str, suffixes: list[str], indent: int, newline: bool = False) -> str:
-    """Append suffixes and the closing bracket to the text, on a new line if one is full, or from the first on."""
+    """Append suffixes and the closing bracket, breaking full lines; with `newline` the first suffix starts a new line."""
     parts = [text]
     length = len(text) - text.rfind("\n") + 1
     for suffix in suffixes:

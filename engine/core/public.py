@@ -1,9 +1,9 @@
-"""The public functions: one object for each public name, the same throughout the program.
+"""The public functions: one function object for each public name, which stays the same object for the whole run.
 
-The engine calls an op's own function. Programs get a copy under each name, with the same code and so at the same cost: `engine.exp` and
-`Tensor.exp` are two objects, as in PyTorch. While calls must be intercepted (see `engine.core.subclasses`), the code of the copies is
-exchanged, in place, for code that dispatches. References that a program has imported or stored then dispatch too, and are still the same
-objects.
+The engine calls an op's own function. Users get a copy of it under each name, with the same code and at the same cost: `engine.exp` and
+`Tensor.exp` are two functions, as in PyTorch. When calls must be dispatched to `__torch_function__` (see `engine.core.subclasses`), the
+`__code__` of each copy is replaced by code that dispatches first. So functions that were imported or stored before dispatch too, and
+compare equal as before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from . import create, from_data, ranges
 from .registry import functions
 
 makers: dict[str, Any] = {name: vars(module)[name] for module in (create, from_data, ranges) for name in module.__all__}
-_UNHEARD = (  # intercepted by nobody
+_UNHEARD = (  # never dispatched
     "get_default_dtype",
     "set_default_dtype",
     "is_tensor",
@@ -31,7 +31,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class Public:
-    """A public function, and the plain function that does its work; `told` is what `__torch_function__` receives."""
+    """A public function and the plain one that does its work; `told` is the function that `__torch_function__` receives."""
 
     __slots__ = ("_asking", "_plain_code", "function", "plain", "told")
 
@@ -41,7 +41,7 @@ class Public:
         function.__wrapped__ = plain  # type: ignore[attr-defined]  for the signature, and the source
 
     def asks(self, ask: Callable | None) -> None:
-        """Make calls run `ask(self, args, kwargs)`; None restores the plain function."""
+        """Make every call `ask(self, args, kwargs)` from now on; None restores the plain function."""
         if ask is None:
             self.function.__code__ = self._plain_code
             return
@@ -62,8 +62,8 @@ def around({names}):
 
 @functools.cache
 def _form(names: tuple[str, ...]) -> CodeType:
-    """The code of a dispatching function with these free variables: code can only replace code with as many of them."""
-    text = "\n" * _LINE + _TEXT.format(names=", ".join(names))  # so that tracebacks find it
+    """The code of a dispatching function with these free variables: `__code__` can only be replaced by code with as many of them."""
+    text = "\n" * _LINE + _TEXT.format(names=", ".join(names))  # so that tracebacks show the right lines
     code = compile(text, __file__, "exec")
     for _ in range(2):
         code = next(x for x in code.co_consts if isinstance(x, CodeType))
@@ -92,11 +92,11 @@ def _named_copy(plain: FunctionType, name: str, qualname: str, home: str = "") -
     return Public(out, plain)
 
 
-named: dict[str, Public] = {}  # "linalg.inv" -> the public function of that name
+named: dict[str, Public] = {}  # full name, such as "linalg.inv" -> public function
 
 
 def publish(found: dict[str, Any], home: str = "") -> dict[str, Any]:
-    """The public contents of a namespace: public functions for functions, everything else unchanged."""
+    """Replace the functions of a namespace by their public ones; other values are returned unchanged."""
     full = f"{home}.{{}}" if home else "{}"
     return {n: _published(full.format(n), f) if isinstance(f, FunctionType) and n not in _UNHEARD else f for n, f in found.items()}
 
@@ -105,37 +105,37 @@ def _published(full: str, plain: FunctionType) -> FunctionType:
     known = named.get(full)
     if known is None:
         home, _, name = full.rpartition(".")
-        told = f"{home}_{name}" if home in ("linalg", "fft", "special") else name  # PyTorch's own names for them
+        told = f"{home}_{name}" if home in ("linalg", "fft", "special") else name  # PyTorch's `__name__` of these functions
         known = named[full] = _named_copy(plain, told, name, home)
     return known.function
 
 
 def of_home(home: str) -> dict[str, Any]:
-    """The functions of a PyTorch namespace such as "linalg", by name; for the package itself, "", factories too."""
+    """Return the public functions of a namespace, such as "linalg", by name; for "", the package itself, the factories too."""
     found = {full.rpartition(".")[2]: f for full, f in functions.items() if full.rpartition(".")[0] == home}
     return publish(found if home else found | makers, home)
 
 
 def function_of(full: str) -> Any:
-    """The public function with a full name such as "linalg.inv"; None if there is none."""
+    """Return the function with a full name, such as "linalg.inv"; None if there is none."""
     known = named.get(full)
     return known.function if known is not None else functions.get(full)
 
 
 def name_of(function: Any) -> str | None:
-    """The full name of a public function, "linalg.inv"; None for any other."""
+    """Return the full name of a public function, such as "linalg.inv"; None for any other object."""
     return next((name for name, public in named.items() if public.function is function), None)
 
 
 def method_of(cls: type, name: str) -> Public:
-    """A method as a function of its own: `Tensor.absolute` is neither `Tensor.abs` nor the op's function."""
+    """Replace a method by its own public function, so that `Tensor.absolute` is neither `Tensor.abs` nor the op's function."""
     method = _own(vars(cls)[name], cls, name)
     setattr(cls, name, method.function)
     return method
 
 
 def property_of(cls: type, name: str) -> tuple[Public, ...]:
-    """The functions of a property, like those of a method; its `__get__` or `__set__` is what `__torch_function__` receives."""
+    """Replace a property's getter and setter by public functions; `__torch_function__` receives its `__get__` or `__set__`."""
     there = vars(cls)[name]
     own = [_own(f, cls, name) for f in (there.fget, there.fset) if f is not None]
     seen = property(*[public.function for public in own], doc=there.__doc__)
@@ -147,6 +147,6 @@ def property_of(cls: type, name: str) -> tuple[Public, ...]:
 
 def _own(plain: FunctionType, cls: type, name: str) -> Public:
     own = f"{cls.__name__}.{name}"
-    if plain.__qualname__ == own:  # written out in the class: it is the public one
+    if plain.__qualname__ == own:  # defined in the class body: it is the public function itself
         return Public(plain, _copy(plain))
     return _named_copy(plain, name, own)

@@ -1,4 +1,4 @@
-"""The dtypes that take the fast path of calls, and a switch that sends every op down the slow path."""
+"""The dtypes for which ops take the fast call paths, and a switch that sends every op through the general path."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import threading
 
 from ..base.dtypes import F32, F64
 
-DTYPES = {F32, F64}  # empty while every op must be seen: by `noting`, or by autocast
+DTYPES = {F32, F64}  # empty while every op must take the general path, for autocast or to record nodes
 _held, _lock = 0, threading.Lock()
 
 
 def hold() -> None:
-    """Send every op of every thread down the slow path, until `release` has been called as many times."""
+    """Send every op of every thread through the general path, until `release` has been called as often as `hold`."""
     global _held
     with _lock:
         _held += 1
@@ -19,7 +19,7 @@ def hold() -> None:
 
 
 def release() -> None:
-    """End one `hold`."""
+    """Undo one `hold`."""
     global _held
     with _lock:
         _held -= 1

@@ -1,4 +1,4 @@
-"""Random number generators: PyTorch's CPU stream, value for value, for every seed."""
+"""Random number generators that produce the same stream as PyTorch's CPU generator for every seed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _STATE_BYTES = 5056
 
 
 class Generator:
-    """A Mersenne twister (mt19937), seeded and read like PyTorch's CPU generator.
+    """A Mersenne Twister (mt19937) generator with the seeding and the stream of PyTorch's CPU generator.
 
-    For a CUDA device, values are drawn on the host from the same stream and then moved, so a seed gives the same values everywhere.
+    For a CUDA device the numbers are drawn from the same stream on the host and then moved, so a seed gives the same numbers everywhere.
     """
 
     __slots__ = ("device", "spare", "_seed", "_bits")
@@ -31,7 +31,10 @@ class Generator:
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
-        """Seed with an integer from -2^63 to 2^64 - 1, of which the twister uses the low 32 bits."""
+        """Seed the generator with an integer from -2^63 to 2^64 - 1, of which the low 32 bits count, and return it.
+
+        Raises RuntimeError for a seed that is not an integer and ValueError for one out of range.
+        """
         if not hasattr(seed, "__index__"):
             raise RuntimeError(f"manual_seed expected a long, but got {type(seed).__name__}")
         seed = seed.__index__()
@@ -39,25 +42,25 @@ class Generator:
             raise ValueError(f"Overflow when unpacking long long: expected an integer between -2^63 and 2^64 - 1, got {seed}")
         self._seed = seed & ((1 << 64) - 1)
         self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
-        self.spare: float | None = None  # the second of the last pair of normal samples, not used yet
+        self.spare: float | None = None  # the second of the last pair of normal samples, if not used yet
         return self
 
     def seed(self) -> int:
-        """Seed from the operating system's randomness, and return the seed."""
+        """Seed the generator from the operating system's randomness, and return the seed."""
         seed = int.from_bytes(os.urandom(8), "little")
         self.manual_seed(seed)
         return seed
 
     def initial_seed(self) -> int:
-        """Return the last seed."""
+        """Return the seed of the stream."""
         return self._seed
 
     def words(self, n: int) -> numpy.ndarray:
-        """Draw the next `n` 32-bit words, as uint64."""
+        """Return the next `n` 32-bit random integers, as uint64."""
         return self._bits.random_raw(n)
 
     def long_words(self, n: int) -> numpy.ndarray:
-        """Draw the next `n` 64-bit integers, each from two words, the high one first."""
+        """Return the next `n` 64-bit random integers, each made of two 32-bit ones, the high one first."""
         words = self._bits.random_raw(2 * n)
         return words[0::2] << numpy.uint64(32) | words[1::2]
 
@@ -82,7 +85,7 @@ class Generator:
         return Tensor._wrap(numpy.frombuffer(packed.ljust(_STATE_BYTES, b"\0"), numpy.uint8).copy())
 
     def set_state(self, new_state: Tensor) -> Generator:
-        """Set the state to one from `get_state`, of the engine or of PyTorch."""
+        """Set a state that `get_state` of this library or of PyTorch returned. Raises TypeError or RuntimeError if it is not valid."""
         state = new_state
         array = numpy.asarray(state._host() if isinstance(state, Tensor) else state)
         if array.dtype != numpy.uint8:
@@ -98,7 +101,7 @@ class Generator:
         return self
 
     def clone_state(self) -> Generator:
-        """Return a new generator in the same state."""
+        """Return a new generator at the same point of the same stream."""
         twin = Generator(self.device)
         twin.set_state(self.get_state())
         return twin
@@ -122,23 +125,23 @@ def seed() -> int:
 
 
 def initial_seed() -> int:
-    """Return the last seed of the default generator."""
+    """Return the seed of the default generator."""
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """Return the default generator's state, a uint8 tensor."""
+    """Return the default generator's state, a uint8 tensor of 5056 bytes."""
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Set the default generator's state to one from `get_rng_state`."""
+    """Set the default generator to a state from `get_rng_state`."""
     default_generator.set_state(new_state)
 
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
-    """Restore the default generator's state after the block. `devices` has no effect: there is one stream."""
+    """Restore the default generator's state at the end of the block. `devices` has no effect: there is one stream."""
     if not enabled:
         yield
         return

@@ -1,4 +1,4 @@
-"""Ranges as tensors, rounded as in PyTorch: `arange`, `linspace`, `logspace`, and the indices of triangles."""
+"""Ranges as tensors, rounded as in PyTorch: `arange`, `linspace`, `logspace`, `eye`, and the indices of triangles."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _number(x: Any) -> Any:
 
 
 def _real(x: Any) -> Any:
-    """Convert to a real number; a complex number without imaginary part is accepted, as in PyTorch."""
+    """`_number` for a real number: a complex one with imaginary part 0 is accepted, as in PyTorch."""
     x = _number(x)
     if isinstance(x, complex) and x.imag:
         raise RuntimeError("value cannot be converted to type double without overflow")
@@ -32,13 +32,13 @@ def _real(x: Any) -> Any:
 
 
 def _added(start: Any, step: Any, i: Any, d: numpy.dtype) -> numpy.ndarray:
-    """start + step * i in a float dtype, rounded once, like a fused multiply-add."""
+    """start + step * i in a float dtype, rounded once, as a fused instruction does."""
     wide = numpy.longdouble if d == dtypes.F64 else numpy.float64
     return (wide(start) + wide(step) * i).astype(d)
 
 
 def _steps(start: Any, step: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
-    """Return `start`, `start + step`, ...: n values. PyTorch computes 32 bytes at a time from a rounded base, and the rest one by one."""
+    """n values from `start` on, `step` apart. PyTorch computes 32 bytes at a time from a rounded base, and the rest one by one."""
     if d not in (dtypes.F32, dtypes.F64):
         return (start + numpy.arange(n) * step).astype(d)
     i, lanes = numpy.arange(n), 32 // d.itemsize
@@ -47,7 +47,7 @@ def _steps(start: Any, step: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
 
 
 def _check(start: Any, end: Any, step: Any, name: str) -> None:
-    """Raise RuntimeError if `step` does not lead from start to end."""
+    """Raise RuntimeError if `step` does not lead from `start` to `end`."""
     if step == 0:
         raise RuntimeError("step must be nonzero")
     if not all(map(math.isfinite, (start, end, step))):
@@ -57,7 +57,7 @@ def _check(start: Any, end: Any, step: Any, name: str) -> None:
 
 
 def _whole(start: Any, end: Any, step: Any, name: str) -> tuple[int, int, int]:
-    """The three without their fractions, as integers are counted. RuntimeError for a step that has nothing else, at which PyTorch dies."""
+    """The integer parts of the three. Raises RuntimeError if that of the step is 0, for which PyTorch crashes."""
     if not int(step):
         raise RuntimeError(f"{name}: a step of {step} between integers is 0")
     return int(start), int(end), int(step)
@@ -67,7 +67,10 @@ def _whole(start: Any, end: Any, step: Any, name: str) -> tuple[int, int, int]:
 def arange(
     start: Any = None, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return values from `start` (default 0) to `end` (exclusive) in steps of `step`; int64 if all three are integers."""
+    """Return the values from `start` (by default 0) up to but not including `end`, `step` apart; int64 if all three are integers.
+
+    Raises RuntimeError for a step of 0 or of the wrong sign, and for bounds that are not finite.
+    """
     if end is None and start is None:
         raise TypeError("arange() received no bounds, but expected arange(end) or arange(start, end, step=1)")
     start, end = (0, start) if end is None else (0 if start is None else start, end)
@@ -78,7 +81,7 @@ def arange(
         raise NotImplementedError(f'"arange_cpu" not implemented for {dtypes.FROM_NUMPY[d].name!r}')
     _check(start, end, step, "arange")
     if d == dtypes.I64:
-        start, end, step, whole = *_whole(start, end, step, "arange"), True  # also if they were floats
+        start, end, step, whole = *_whole(start, end, step, "arange"), True  # also for floats
     n = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if d.kind in "iu":
         return made((int(start) + numpy.arange(n, dtype=numpy.int64) * int(step)).astype(d), device, requires_grad)
@@ -87,7 +90,7 @@ def arange(
 
 @factory
 def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return values from `start` to `end` (inclusive) in steps of `step`, as floats. Deprecated, with a warning, in favor of `arange`."""
+    """Return the values from `start` to `end`, both included, `step` apart. Deprecated, with a warning, as in PyTorch: use `arange`."""
     warnings.warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with Python's range "
         "builtin. Instead, use torch.arange, which produces values in [start, end).",
@@ -108,7 +111,7 @@ def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, devi
 
 
 def evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
-    """Return evenly spaced values, computed from the nearer bound; integers are between the bounds' integer parts."""
+    """`steps` evenly spaced values, each computed from the nearer bound; with an integer dtype between the bounds' integer parts."""
     if not isinstance(steps, (int, numpy.integer)):
         if not isinstance(steps, Tensor) or steps.ndim or steps.dtype.is_floating_point:
             raise TypeError(f"linspace(): argument 'steps' must be int, not {type(steps).__name__}")
@@ -146,7 +149,7 @@ def _scalars(name: str, *given: Any) -> list:
 
 @factory
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return `steps` evenly spaced values from `start` to `end` (inclusive)."""
+    """Return `steps` evenly spaced values from `start` to `end`, both included."""
     start, end = _scalars("linspace", start, end)
     return made(evenly(start, end, steps, _dtype("linspace", start, end, dtype)), device, requires_grad)
 
@@ -155,7 +158,7 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any
 def logspace(
     start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """Return `base` to the power of `steps` evenly spaced values from `start` to `end` (inclusive)."""
+    """Return `base` to the power of `steps` evenly spaced values from `start` to `end`."""
     start, end = _scalars("logspace", start, end)
     d = _dtype("logspace", start, end, dtype)
     if d.kind in "iu":
@@ -168,7 +171,7 @@ def logspace(
 
 @factory
 def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Return an identity matrix of shape (n, n) or (n, m)."""
+    """Return the n by n identity matrix, or n by m with ones on the diagonal."""
     for name, size in (("n", n), ("m", m)):
         if size is not None and size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
@@ -187,11 +190,11 @@ def _triangle(name: str, find: Any, row: int, col: int, offset: int, dtype: Any,
 
 @factory
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """Return the row and column indices, as a (2, n) tensor, of the elements on and below a diagonal of a matrix."""
+    """Return the row and column indices of the elements on and below a diagonal of a (row, col) matrix, as a (2, n) tensor."""
     return _triangle("tril_indices", numpy.tril_indices, row, col, offset, dtype, device)
 
 
 @factory
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = dtypes.int64, device: Any = None) -> Tensor:
-    """Return the row and column indices, as a (2, n) tensor, of the elements on and above a diagonal of a matrix."""
+    """Return the row and column indices of the elements on and above a diagonal of a (row, col) matrix, as a (2, n) tensor."""
     return _triangle("triu_indices", numpy.triu_indices, row, col, offset, dtype, device)

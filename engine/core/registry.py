@@ -1,4 +1,4 @@
-"""The tables of ops and functions by name, filled when ops are defined."""
+"""The registries of ops and of public functions by name, filled when an op or a composite function is defined."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .op import Op
 
-registry: dict[str, type[Op]] = {}  # name -> op, in the order of definition
-functions: dict[str, Callable] = {}  # public name, aliases and composites included -> function
+registry: dict[str, type[Op]] = {}  # name -> op, in the order in which the op files define them
+functions: dict[str, Callable] = {}  # public name, including aliases and composites -> function

@@ -1,4 +1,8 @@
-"""Running derivative rules: `d_<input>` as a function of the saved arrays, reverse mode through one node, fitting gradients to inputs."""
+"""Running derivative rules: `d_<input>` as a function of a node's saved arrays, the backward step of one node, and `fit`.
+
+`pull` runs the step on arrays, and `pull_recorded` on Tensors, so that the step itself is recorded (`create_graph`). `fit` brings each
+gradient to the shape and dtype of its input. Steps of float16 and bfloat16 nodes are computed in float32.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,10 @@ from .tensor import Tensor
 
 
 def rule_of(cls: Any, name: str) -> Any:
-    """Wrap an op's method, such as `d_<input>`, as `rule(xp, g, saved, attrs, shape)`; `rule.keeps` lists the slots that it needs."""
+    """Turn an op's method, such as `d_<input>`, into `rule(xp, g, saved, attrs, shape)`; `rule.keeps` are the slots that it needs saved.
+
+    Raises TypeError for a parameter that is not an input, result, attribute, `shape` or `shapes`.
+    """
     d = getattr(cls, name, None)
     if d is None:
         return None
@@ -28,9 +35,9 @@ def rule_of(cls: Any, name: str) -> Any:
     for w in wants:
         if w not in cls.slots and w not in known_attrs and w not in ("shape", "shapes"):
             raise TypeError(f"{cls.__name__}.{name} asks for {w!r}, which is not an input, result, attribute or 'shape'")
-    # lookups by name, resolved once: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
+    # the lookup by name is compiled once: `lambda xp, g, saved, attrs, shape: d(xp, g, saved[0], attrs["dim"])`
     told = [f"saved[{cls.slots.index(w)}]" if w in cls.slots else w if w == "shape" else f"attrs[{w!r}]" for w in wants]
-    # one copy of the code per rule: CPython caches in the code what was called there
+    # a copy of the code for each rule: CPython's inline caches are in the code object
     rule = FunctionType(_calling(", ".join(["xp", "g", *told])).replace(), {"d": d})
     rule.keeps = frozenset(cls.slots.index(w) for w in wants if w in cls.slots)
     return rule
@@ -38,13 +45,13 @@ def rule_of(cls: Any, name: str) -> Any:
 
 @functools.cache
 def _calling(arguments: str) -> CodeType:
-    """Compile the code of a rule that calls `d` with these arguments. Cached, as many rules share them and compiling is slow."""
+    """The code of a rule that calls `d` with these arguments; cached, as many rules share them and compiling is slow."""
     text = f"lambda xp, g, saved, attrs, shape: d({arguments})"
-    return eval(compile(text, __file__, "eval")).__code__  # under this file's name, so that it is not taken for the user's code
+    return eval(compile(text, __file__, "eval")).__code__  # with this file's name, so that it is not taken for user code
 
 
 def pull(op: Any, node: tape.Node, grad: Any) -> list:
-    """Reverse mode through one node, on arrays: the gradient of each input, None if it is not needed."""
+    """Run the backward step of one node on arrays: return the gradient of each input, None where it is not needed."""
     beside = next(g for g in grad if g is not None) if op.multi else grad
     xp = devices.namespace(beside) if devices.mixed else cpu
     saved, attrs = node.saved, node.attrs
@@ -70,7 +77,7 @@ def pull(op: Any, node: tape.Node, grad: Any) -> list:
 
 
 def pull_recorded(op: Any, node: tape.Node, grad: Any, xp: Any) -> list:
-    """The same on Tensors, with the engine as `xp`: the rules are recorded, so they can be differentiated."""
+    """`pull` on Tensors, with the engine as `xp`: the rules are recorded, so that they can be differentiated themselves."""
     saved, attrs = retied(op, node, xp), node.attrs
     if op.multi:
         grad = filled(node, grad, xp)
@@ -93,7 +100,7 @@ def up_recorded(a: Any, xp: Any) -> Any:
 
 
 def pull_one(op: Any) -> Callable:
-    """`pull` of an op with one input, written out: with `pull_two` it is most of a backward pass."""
+    """`pull` of an op with one input, specialised for speed: most steps of a backward pass run this or `pull_two`."""
     rule = op.rules[0]
 
     def specialised(node, grad):
@@ -132,12 +139,12 @@ def pull_two(op: Any) -> Callable:
 
 
 def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
-    """The saved arrays as Tensors connected to the tape, for recording the derivative; half precision in float32."""
+    """The saved arrays as Tensors with their nodes, for a step that is itself recorded; half precision becomes float32."""
 
     def tied(array: Any, source: Any) -> Any:
         if array is None or not hasattr(array, "dtype"):
             return array
-        if isinstance(array, numpy.generic):  # a Python number in half precision
+        if isinstance(array, numpy.generic):  # a Python number, rounded to half precision
             return array.item()
         tensor = Tensor._wrap(array)
         if source is not None and FROM_NUMPY[tensor.array.dtype].rank >= FLOAT:
@@ -159,7 +166,7 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
     aux = list(saved[n + len(op.outputs) :])
     floats = [i for i, a in enumerate(aux) if a is not None and FROM_NUMPY[a.dtype].rank >= FLOAT]
     if floats or op.multi and any(a is not None for a in outs):
-        # these are functions of the inputs: run forward again, recorded, to have their derivatives
+        # these are functions of the inputs: run forward again, recorded, so that they have derivatives
         attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__") and not (op.variadic and k == "shapes")}
         again = op.forward(xp, *inputs, **attrs)
         aux = [again[len(op.outputs) + i] if i in floats else tied(a, None) for i, a in enumerate(aux)]
@@ -171,7 +178,7 @@ def retied(op: Any, node: tape.Node, xp: Any) -> tuple:
 
 
 def fit(xp: Any, g: Any, source: Any) -> Any:
-    """Undo broadcasting and promotion: give the gradient its input's shape and dtype. All ops share this."""
+    """Undo broadcasting and promotion, for all ops: bring a gradient to the shape and dtype of its input."""
     if g.shape != source.shape:
         g = sum_to(xp, g, source.shape)
     return g if g.dtype is source.dtype else cast_grad(xp, g, source.dtype)
@@ -192,7 +199,7 @@ def fit_recorded(xp: Any, g: Any, source: Any) -> Any:
 
 
 def sum_to(xp: Any, grad: Any, shape: tuple) -> Any:
-    """Sum over the axes along which an input of this shape was broadcast."""
+    """Sum a gradient over the axes along which an input of this shape was broadcast."""
     lead = grad.ndim - len(shape)
     if lead and grad.shape[lead:] == shape and lead == 1 and len(shape) == 1:
         return xp.sum(grad, axis=0)
@@ -201,12 +208,12 @@ def sum_to(xp: Any, grad: Any, shape: tuple) -> Any:
 
 
 def filled(node: tape.Node, grads: list, xp: Any) -> list:
-    """The gradients of all results of a multi-output op, with zeros for unused results."""
+    """The gradients of all results of an op with several; zeros for an unused result."""
     beside = next(g for g in grads if g is not None)
     return [g if g is not None else xp.new_zeros(beside, shape, d) for g, (shape, d) in zip(grads, node.attrs["__results__"], strict=True)]
 
 
 def up(a: Any, xp: Any) -> Any:
     if getattr(a, "dtype", None) in LOW:
-        return a.astype(F32) if isinstance(a, numpy.generic) else xp.astype(a, F32)  # a number stays a number
+        return a.astype(F32) if isinstance(a, numpy.generic) else xp.astype(a, F32)  # a NumPy scalar stays a scalar
     return [up(x, xp) for x in a] if isinstance(a, (list, tuple)) else a

@@ -1,4 +1,4 @@
-"""Storages: the one-dimensional memory of a tensor and all its views, as bytes or as elements of one dtype."""
+"""Storages: the one-dimensional memory that a tensor shares with all its views, as bytes or as elements of one dtype."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEPRECATED = (
 
 
 def _flat(array: Any, dtype: Any) -> Any:
-    """The entire memory that an array is part of, as a 1-d array of a dtype."""
+    """The whole storage of an array, as a 1-d array of a dtype."""
     owner = versions.storage(array)
     axes = sorted(range(owner.ndim), key=lambda d: -abs(owner.strides[d]))
     whole = owner.transpose(axes).reshape(-1)
@@ -33,13 +33,13 @@ def _flat(array: Any, dtype: Any) -> Any:
 
 
 class UntypedStorage:
-    """Memory as bytes: `UntypedStorage(8)`, or `tensor.untyped_storage()`, which shares the tensor's memory."""
+    """A storage of bytes: `UntypedStorage(8)`, or `tensor.untyped_storage()`, which shares the tensor's memory."""
 
     __module__ = "torch.storage"
     _dtype: dtypes.dtype = dtypes.uint8
-    _own = False  # whether it owns its memory, rather than a tensor
-    _whole: Any = None  # the memory before it was shortened
-    filename: str | None = None  # the file that it is mapped to
+    _own = False  # whether it owns its memory, rather than sharing a tensor's
+    _whole: Any = None  # the memory before `resize_` made it shorter
+    filename: str | None = None  # the file that it is mapped from, if shared
 
     def __init__(self, size: Any = 0, *, device: Any = None):
         data = devices.making(device).zeros(size, numpy.uint8) if isinstance(size, int) else to_array(list(size), dtypes.uint8)
@@ -48,7 +48,7 @@ class UntypedStorage:
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> Any:
-        """Map the first `nbytes` of a file into memory; with `shared`, writes reach the file, which grows if it is too short."""
+        """Map the first `nbytes` bytes of a file into memory; with `shared`, writes reach the file, which grows if it is too short."""
         out = cls._of(from_file(filename, shared, nbytes, dtype=dtypes.uint8, device="cpu").array)
         out.filename = filename if shared and nbytes else None
         return out
@@ -68,32 +68,32 @@ class UntypedStorage:
         return self.device.type == "cuda"
 
     def is_shared(self) -> bool:
-        """Whether other processes share the memory."""
+        """Whether the memory is shared with other processes."""
         return self._tensor().is_shared()
 
     def size(self) -> int:
-        """The number of elements: bytes, in an untyped storage."""
+        """Return the number of elements, which are bytes in an untyped storage."""
         return self.array.size
 
     __len__ = size
 
     def nbytes(self) -> int:
-        """The size in bytes."""
+        """Return the size in bytes."""
         return self.array.size * self.array.itemsize
 
     def element_size(self) -> int:
-        """The size of an element in bytes."""
+        """Return the size of one element in bytes."""
         return self.array.itemsize
 
     def data_ptr(self) -> int:
-        """The address of the first byte."""
+        """Return the address of the first byte."""
         return self._tensor().data_ptr()
 
     def _tensor(self) -> Tensor:
         return Tensor._wrap(self.array)
 
     def tolist(self) -> list:
-        """The elements as Python numbers."""
+        """Return the elements as a list of Python numbers."""
         return self._tensor().tolist()
 
     def __iter__(self) -> Iterator:
@@ -108,7 +108,7 @@ class UntypedStorage:
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         if index.step not in (None, 1):
             raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
-        part = self.array[index]  # a storage of its own in the same memory: safetensors makes its tensors like this, and needs them whole
+        part = self.array[index]  # a new storage of the same memory: safetensors makes each tensor of such a slice, as its whole storage
         return self._of_like(
             self, numpy.frombuffer(memoryview(part), part.dtype) if part.__class__ is numpy.ndarray and part.size else part
         )
@@ -125,12 +125,12 @@ class UntypedStorage:
         versions.note_write(self.array, "storage")
 
     def fill_(self, value: Any) -> Any:
-        """Set every element to one value."""
+        """Fill the storage with a number, and return it."""
         self[:] = value
         return self
 
     def copy_(self, source: Any, non_blocking: bool | None = None) -> Any:
-        """Copy the elements of another storage of the same length into this one."""
+        """Copy the elements of another storage into this one, and return it. Raises RuntimeError if the sizes differ."""
         if len(source) != len(self):
             raise RuntimeError(f"size mismatch: the storage has {len(self)} elements, the one to copy {len(source)}")
         self.array[...] = devices.move(source.array, self.device).astype(self.array.dtype)
@@ -138,15 +138,15 @@ class UntypedStorage:
         return self
 
     def clone(self) -> Any:
-        """A copy with its own memory."""
+        """Return a copy with its own memory."""
         out = type(self)._of_like(self, self.array.copy())
         out._own, out._whole = True, None
         return out
 
     def resize_(self, size: int) -> Any:
-        """Change the number of elements; remaining ones keep their values, new ones are 0. Tensors continue to share the memory.
+        """Change the number of elements in place; remaining elements keep their values, new ones are 0. Tensors keep sharing the memory.
 
-        Raises RuntimeError if memory that tensors share would have to grow, as it cannot move; see `Tensor.resize_`.
+        Raises RuntimeError if the storage of a tensor would have to grow, as it cannot be moved here; use `Tensor.resize_`.
         """
         if size < 0:
             raise RuntimeError(f"resize_: expected a size that is not negative, got {size}")
@@ -163,15 +163,15 @@ class UntypedStorage:
         return self
 
     def cpu(self) -> Any:
-        """The storage in the CPU's memory; itself if it is there."""
+        """Return a copy in CPU memory; itself if it is there already."""
         return self if self.device.type == "cpu" else type(self)._of_like(self, devices.move(self.array, devices.CPU))
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> Any:
-        """The storage in a GPU's memory."""
+        """Return the storage on a GPU; one that is there already shares its memory."""
         return type(self)._of_like(self, devices.move(self.array, devices.device("cuda" if device is None else device)))
 
     def untyped(self) -> UntypedStorage:
-        """The storage as bytes; itself."""
+        """Return the storage itself, which has bytes as elements."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -191,7 +191,7 @@ class UntypedStorage:
 
 
 class TypedStorage(UntypedStorage):
-    """Memory as elements of one dtype, returned by `tensor.storage()`. Deprecated, as in PyTorch, with its warning."""
+    """A storage with elements of one dtype, which `tensor.storage()` returns. Deprecated, with a warning, as in PyTorch."""
 
     def __init__(self, *args: Any, wrap_storage: UntypedStorage | None = None, dtype: Any = None, device: Any = None):
         warnings.warn(_DEPRECATED, UserWarning, stacklevel=2)
@@ -206,7 +206,7 @@ class TypedStorage(UntypedStorage):
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> Any:
-        """Raise RuntimeError: a file does not contain its dtype; use `FloatStorage.from_file` and the like."""
+        """Raise RuntimeError: the dtype is unknown here; use `FloatStorage.from_file` and the like."""
         raise RuntimeError("from_file can only be called on derived classes")
 
     @property
@@ -214,11 +214,11 @@ class TypedStorage(UntypedStorage):
         return self._dtype
 
     def untyped(self) -> UntypedStorage:
-        """The same memory as bytes."""
+        """Return a storage of bytes that shares the memory."""
         return UntypedStorage._of(self.array.view(numpy.uint8))
 
     def type(self, dtype: Any = None) -> str:
-        """The name of the storage's type."""
+        """Return the name of the storage's type, such as "torch.FloatStorage"."""
         return self._tensor().type().replace("Tensor", "Storage")
 
     def _text(self) -> str:
@@ -226,7 +226,7 @@ class TypedStorage(UntypedStorage):
 
 
 class StorageType(type):
-    """The class of `FloatStorage` and the like: calling one makes a TypedStorage of its dtype, and `isinstance` tests that dtype."""
+    """The metaclass of `FloatStorage`, ...: calling one makes a TypedStorage of its dtype, and `isinstance` checks that dtype."""
 
     dtype: dtypes.dtype
 
@@ -234,11 +234,11 @@ class StorageType(type):
         return isinstance(x, TypedStorage) and x.dtype is cls.dtype
 
     def __call__(cls, *args: Any, device: Any = None) -> TypedStorage:
-        """Make a storage from a number of elements (zeros) or a sequence of values."""
+        """Return a storage of zeros from a number of elements, or with the values of a sequence."""
         return TypedStorage(*args, dtype=cls.dtype, device=device)
 
     def from_file(cls, filename: str, shared: bool = False, size: int = 0) -> TypedStorage:
-        """Map the first `size` elements of a file into memory."""
+        """Map the first `size` elements of a file into memory; with `shared`, writes reach the file."""
         bytes_ = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
         return TypedStorage(wrap_storage=bytes_, dtype=cls.dtype)
 
@@ -253,29 +253,29 @@ types = {
 }  # fmt: skip
 
 
-# -- of a tensor ---------------------------------------------------------------------------------------------------------------
+# -- methods of Tensor ---------------------------------------------------------------------------------------------------------
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:
-    """The memory shared by the tensor and all its views, as bytes."""
+    """Return the storage that the tensor shares with all its views, as bytes."""
     return UntypedStorage._of(_flat(self.array, numpy.dtype(numpy.uint8)))
 
 
 def storage(self: Tensor) -> TypedStorage:
-    """The memory shared by the tensor and all its views, as elements of its dtype; the older form of `untyped_storage`."""
+    """Return the storage that the tensor shares with all its views, as elements of its dtype. Deprecated: use `untyped_storage`."""
     warnings.warn(_DEPRECATED, UserWarning, stacklevel=2)
     return _typed_storage(self)
 
 
 def _typed_storage(self: Tensor) -> TypedStorage:
-    """The same without the warning, for libraries."""
+    """`storage` without the deprecation warning, for libraries that call it."""
     out = object.__new__(TypedStorage)
     out.array, out._dtype = _flat(self.array, self.array.dtype), self.dtype
     return out
 
 
 def storage_type(self: Tensor) -> type:
-    """The class of the tensor's storage."""
+    """Return the class of the tensor's storage."""
     return TypedStorage
 
 
@@ -289,7 +289,7 @@ def _no_recorded(tensor: Tensor, told: str) -> None:
 
 
 def _seen(flat: Any, shape: tuple, strides: tuple, offset: int) -> Any:
-    """Elements of a 1-d array with a shape and strides. Raises RuntimeError if they are out of bounds."""
+    """A view of a 1-d array with a shape, strides and offset. Raises RuntimeError if it is out of bounds."""
     last = offset + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + 1 if 0 not in shape else offset
     if last > flat.size or offset < 0:
         raise RuntimeError(
@@ -301,7 +301,10 @@ def _seen(flat: Any, shape: tuple, strides: tuple, offset: int) -> Any:
 
 
 def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
-    """Make the tensor refer to the memory of a tensor, or of a storage with an offset, size and strides; without a source, to none."""
+    """Replace the tensor's memory in place by that of a tensor or storage, with an offset, size and strides; without a source by none.
+
+    Raises RuntimeError for another dtype or device, for a view out of bounds, and for a tensor that requires grad, unless in no_grad mode.
+    """
     _no_recorded(self, "set_(): a tensor that requires grad cannot be made to see other memory; use no_grad or detach()")
     if source is None:
         self.array = devices.namespace(self.array).empty(0, self.array.dtype)
@@ -323,7 +326,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
 
 def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
-    """Resize the tensor in place; new elements are uninitialized. Raises RuntimeError if a gradient is recorded."""
+    """Change the size in place over the same memory, which grows if needed. Raises RuntimeError for a tensor that requires grad."""
     shape = tuple(sizes[0]) if len(sizes) == 1 and not hasattr(sizes[0], "__index__") else tuple(sizes)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to resize storage with an invalid negative size: {list(shape)}")
@@ -331,13 +334,13 @@ def resize_(self: Tensor, *sizes: Any, memory_format: Any = None) -> Tensor:
         return self
     changed, version = shape != self.array.shape, versions.version(self.array)
     _lay(self, shape, order(memory_format or contiguous_format, len(shape)))
-    if changed and not (self if self._view is None else self._view[0])._apart:  # a write, unless to a `.data`
-        versions.note_write(self.array, "resize_", version + 1)  # also if the memory has grown, and is another
+    if changed and not (self if self._view is None else self._view[0])._apart:  # counts as a write, unless made by `.data`
+        versions.note_write(self.array, "resize_", version + 1)  # also if it has grown and has a new storage
     return self
 
 
 def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
-    """Resize the tensor in place over the same memory, which grows if needed, with the axes in this order in memory."""
+    """Change the size in place over the same memory, which grows if needed, with the axes in this order in memory."""
     if self.requires_grad:
         raise RuntimeError("cannot resize variables that require grad")
     strides = strides_of(shape, axes)
@@ -349,7 +352,7 @@ def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
         _cut(self)
     views = [self] if self._view is not None else inplace.live(self._views)
     self.array = _seen(flat, shape, strides, offset)
-    for view in views:  # shapes between the base and the view are obsolete: only its memory counts
+    for view in views:  # the old view ops no longer fit the base's shape: describe each view by its strides
         (base, _) = view._view or (view, None)
         at = {"size": tuple(view.shape), "stride": view.stride(), "storage_offset": view.storage_offset()}
         source = tuple(base.shape), base.stride(), base.storage_offset()
@@ -358,25 +361,25 @@ def _lay(self: Tensor, shape: tuple, axes: tuple) -> Tensor:
 
 
 def _cut(self: Tensor) -> None:
-    """Detach the tensor from its base and its views: its memory is another one now."""
+    """Unlink a tensor that has new memory: it is no longer a view, and its views are no longer views of it."""
     for view in (self, *inplace.live(self._views)):
         view._view = None
     self._views = None
 
 
 def resize_as_(self: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Resize the tensor in place to the size of another."""
+    """Change the size in place to that of another tensor: see `resize_`."""
     return resize_(self, tuple(the_template.shape), memory_format=memory_format)
 
 
 def resize(self: Tensor, *sizes: Any) -> Tensor:
-    """Return the tensor with another shape of as many elements; the older form of `reshape`."""
+    """Return the tensor with another shape of as many elements. Deprecated: use `reshape`."""
     warnings.warn("non-inplace resize is deprecated", UserWarning, stacklevel=2)
     return self.reshape(*sizes)
 
 
 def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
-    """Return the tensor with another's shape; the older form of `reshape_as`."""
+    """Return the tensor with the shape of another. Deprecated: use `reshape_as`."""
     warnings.warn("non-inplace resize_as is deprecated", UserWarning, stacklevel=2)
     return self.reshape(tuple(tensor.shape))
 

@@ -1,7 +1,7 @@
-"""User-defined subclasses of Tensor: the type of op results, and `__torch_function__`, PyTorch's protocol to intercept calls.
+"""User-defined subclasses of Tensor, and the dispatch of calls to `__torch_function__`.
 
-Plain tensors pay nothing: a subclass gets its own methods when it is defined, and from the first such definition on public functions look
-for such tensors among their arguments. Inside `Tensor.__torch_function__` calls are plain again.
+It costs nothing for plain tensors: a subclass gets dispatching methods when it is defined, and from the first such definition on the public
+functions look for subclasses among their arguments. Inside `Tensor.__torch_function__` calls are not dispatched again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OPERATORS = frozenset(
     "__getitem__",
     "__setitem__",
 }
-# These operators are reported as methods; the others under their own names.
+# Operators that are dispatched as a method; the others are dispatched under their own names.
 STANDS_FOR = {f"__i{n}__": f"{n}_" for n in ("add", "sub", "mul", "pow")}
 STANDS_FOR |= {f"__{n}__": n for n in ("ne", "lt", "le", "gt", "ge", "add", "sub", "mul", "pow", "matmul", "neg", "abs")} | {
     "__radd__": "add",
@@ -53,7 +53,7 @@ PROPERTIES = ("T", "mT", "H", "mH", "real", "imag", "data", "grad", "grad_fn", "
 PROPERTIES += ("itemsize", "requires_grad", "retains_grad", "is_leaf", "is_cpu", "is_cuda", "is_sparse", "is_meta", "is_quantized")
 PROPERTIES += ("_base", "_version", "output_nr")
 _SEEN = ("T", "mT", "H", "mH", "real", "imag", "data")  # properties that are tensors
-_BUILTIN = frozenset({int, float, bool, str, complex, slice, type(None), type(...)})  # the types of most arguments besides tensors
+_BUILTIN = frozenset({int, float, bool, str, complex, slice, type(None), type(...)})  # the types of most arguments that are not tensors
 _PLAIN = frozenset({"as_subclass", "register_hook", "register_post_accumulate_grad_hook"})
 
 
@@ -62,7 +62,7 @@ class _Disabled(threading.local):
 
 
 class _Modes(threading.local):
-    """The modes entered in this thread, the innermost last: see `engine.overrides`."""
+    """The active modes of this thread, innermost last: see `engine.overrides`."""
 
     def __init__(self) -> None:
         self.stack: list = []
@@ -73,7 +73,7 @@ modes = _Modes()
 
 
 def _overloaded(values: Any, found: dict) -> dict:
-    """The user-defined types among arguments, subclasses before their parents."""
+    """Collect the types among the arguments that define `__torch_function__`, as the keys of `found`."""
     for x in values:
         if isinstance(x, (list, tuple)):
             _overloaded(x, found)
@@ -81,12 +81,15 @@ def _overloaded(values: Any, found: dict) -> dict:
             if type(x)._defined_by_a_program:
                 found[type(x)] = None
         elif type(x) not in _BUILTIN and not isinstance(x, type) and hasattr(type(x), "__torch_function__"):
-            found[type(x)] = None  # tensor-like, but not a tensor
+            found[type(x)] = None  # a tensor-like object
     return found
 
 
 def _dispatched(func: Callable, args: tuple, kwargs: dict, types: dict) -> Any:
-    """Dispatch a call to the innermost mode, else to the types in turn. While a mode handles a call, that mode is not active."""
+    """Dispatch a call to the innermost mode, then to the types, subclasses first, until one does not return NotImplemented.
+
+    While a mode handles the call it is not active itself. Raises TypeError if all return NotImplemented.
+    """
     if modes.stack:
         mode = modes.stack.pop()
         try:
@@ -106,14 +109,14 @@ def _dispatched(func: Callable, args: tuple, kwargs: dict, types: dict) -> Any:
 
 
 def _method(name: str) -> Callable:
-    """A method of a subclass, which dispatches with the plain method, or for an operator with the method that it stands for."""
+    """Make a dispatching method for a subclass. `__torch_function__` receives Tensor's method, for an operator that of `STANDS_FOR`."""
     raw = getattr(Tensor, name)
     told = getattr(Tensor, STANDS_FOR.get(name, name))
 
     @functools.wraps(raw)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if modes.stack:
-            return getattr(Tensor, name)(self, *args, **kwargs)  # while a mode is entered, Tensor's own methods dispatch
+            return getattr(Tensor, name)(self, *args, **kwargs)  # while a mode is active, Tensor's own methods dispatch
         if _disabled.on:
             return raw(self, *args, **kwargs)
         return _dispatched(told, (self, *args), kwargs, _overloaded((self, *args, *kwargs.values()), {}))
@@ -122,7 +125,7 @@ def _method(name: str) -> Callable:
 
 
 def _ask(function: Public, args: tuple, kwargs: dict) -> Any:
-    """Dispatch a call of a public function, or of a method while a mode is entered: to the modes, then to the arguments' types."""
+    """Call a public function, or a method while a mode is active, dispatched to the modes and to arguments with `__torch_function__`."""
     if modes.stack or not _disabled.on:
         types = {} if _disabled.on else _overloaded((*args, *kwargs.values()), {})
         if types or modes.stack:
@@ -131,19 +134,19 @@ def _ask(function: Public, args: tuple, kwargs: dict) -> Any:
 
 
 def _ask_modes(function: Public, args: tuple, kwargs: dict) -> Any:
-    """The same for a property, which does not dispatch to subclasses."""
+    """`_ask` for a property, which is dispatched to modes but not to subclasses."""
     return _ask(function, args, kwargs) if modes.stack else function.plain(*args)
 
 
 @functools.cache
 def functions_ask() -> None:
-    """From now on, public functions and factories dispatch to user-defined types and to modes."""
+    """Make all public functions, including the factories, dispatch to user-defined types and to modes from now on."""
     for function in public.named.values():
         function.asks(_ask)
 
 
 class _Listening:
-    """The number of modes entered, over all threads. While there is one, Tensor's methods and properties dispatch too."""
+    """Counts the active modes of all threads. While there is one, Tensor's methods and properties dispatch too."""
 
     def __init__(self) -> None:
         self.lock, self.count = threading.Lock(), 0
@@ -172,7 +175,7 @@ listening = _Listening()
 
 
 def _converted(result: Any, cls: type) -> Any:
-    """The result, with its tensors as instances of the subclass."""
+    """Convert the tensors in a result to the subclass."""
     if isinstance(result, Tensor):
         return result if isinstance(result, cls) else result.as_subclass(cls)
     if isinstance(result, (tuple, list)):
@@ -182,7 +185,7 @@ def _converted(result: Any, cls: type) -> Any:
 
 
 def _torch_function(cls: type, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-    """The default handling of a call on a subclass: the plain function, with results of the subclass."""
+    """The default `__torch_function__`: run the plain function and convert its results to the subclass."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
     before, _disabled.on = _disabled.on, True
@@ -193,7 +196,7 @@ def _torch_function(cls: type, func: Callable, types: Any, args: tuple = (), kwa
 
 
 class DisableTorchFunctionSubclass:
-    """A block in which calls on subclasses do not dispatch to `__torch_function__`."""
+    """Context manager that disables `__torch_function__` of subclasses in this thread."""
 
     def __enter__(self) -> None:
         self._before, _disabled.on = _disabled.on, True
@@ -203,24 +206,24 @@ class DisableTorchFunctionSubclass:
 
 
 def disabled_torch_function(func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-    """A `__torch_function__` for subclasses that opt out: the call runs, and its results are plain tensors."""
+    """A `__torch_function__` that disables the dispatch: the call runs, and its results are plain tensors."""
     with DisableTorchFunctionSubclass():
         return func(*args, **kwargs or {})
 
 
 def _defined(cls: type, **kwargs: Any) -> None:
-    """A subclass of Tensor has been defined: if it is outside the engine, it dispatches from now on."""
+    """`Tensor.__init_subclass__`: give a subclass from outside the engine dispatching methods."""
     super(Tensor, cls).__init_subclass__(**kwargs)
     engines = (__name__.partition(".")[0], "torch")
     if any(base not in (Tensor, object) and base.__module__.partition(".")[0] in engines for base in cls.__mro__):
-        return  # the engine's own, and its subclasses: deriving from Parameter alone does not make a class dispatch
+        return  # the engine's subclasses, such as Parameter, and those derived from them are not dispatched
     cls._defined_by_a_program = True  # type: ignore[attr-defined]
     functions_ask()
     for base in cls.__mro__[1:]:
         if base is not Tensor and getattr(base, "_defined_by_a_program", False):
-            return  # its methods are inherited
+            return  # the dispatching methods are inherited
     for name in dir(Tensor):
-        raw = getattr(Tensor, name, None)  # a PyTorch name that is missing here raises its error on access
+        raw = getattr(Tensor, name, None)  # an attribute of PyTorch that is missing here raises when it is read
         if name not in cls.__dict__ and callable(raw) and name not in _PLAIN and (not name.startswith("_") or name in _OPERATORS):
             setattr(cls, name, _method(name))
     for name in _SEEN:
@@ -230,7 +233,7 @@ def _defined(cls: type, **kwargs: Any) -> None:
 
 
 def _make_subclass(cls: type, data: Tensor, require_grad: bool = False) -> Any:
-    """The memory of a tensor, detached from its graph, as an instance of a subclass."""
+    """Return a detached tensor that shares the memory of `data`, as an instance of a subclass."""
     out = Tensor.detach(data).as_subclass(cls)
     return Tensor.requires_grad_(out) if require_grad else out
 
@@ -243,7 +246,7 @@ _told = _OPERATORS | {
     f"__{n}__" for n in ("array", "bool", "complex", "contains", "deepcopy", "float", "format", "index", "int", "len", "repr")
 }
 _silent = _PLAIN | {"is_shared", "share_memory_"}
-# What modes receive: methods first, then operators, which are reported as methods.
+# What modes intercept: methods first, then operators, which are dispatched as methods.
 methods = {
     n: public.method_of(Tensor, n)
     for n, f in list(vars(Tensor).items())

@@ -1,4 +1,11 @@
-"""The tape: which ops ran and in what order, and the executor of backward passes."""
+"""The tape: the graph of recorded ops, and the backward and forward passes over it.
+
+While recording is on (`mode.grad`), an op with an input that requires grad adds one `Node` and stores it as `node` of its result. A node
+refers to the nodes of its inputs, down to the `Leaf` of each tensor with `requires_grad=True`; `time` orders nodes by when they ran.
+
+`backward_steps` is the only executor of backward passes. It visits the nodes newest first; each step calls `op.pull`, which turns the
+gradient of the result into the gradients of the inputs. `push_forward` visits the same nodes oldest first, for forward mode.
+"""
 
 from __future__ import annotations
 
@@ -25,19 +32,19 @@ if TYPE_CHECKING:
 
 
 class _Mode(threading.local):
-    """Per-thread switches, such as whether ops are recorded."""
+    """Thread-local switches: whether ops are recorded, and the state of a running backward pass."""
 
     grad = True
     inference = False
-    limited = False  # whether a pass towards selected inputs is running
-    order: Any = ()  # the plan of the pass whose hooks are being called
+    limited = False  # whether the running pass was started for given inputs only
+    order: Any = ()  # the plan of the pass whose hooks are running
 
 
 mode = _Mode()
 
 
 class Freed:
-    """The value of a node's `saved` after a backward pass without `retain_graph`."""
+    """The value of a node's `saved` after a backward pass without `retain_graph` has used it."""
 
     def __repr__(self) -> str:
         return "<freed>"
@@ -47,7 +54,7 @@ FREED: Any = Freed()
 
 
 class Packed:
-    """The value of a node's `saved` if `saved_tensors_hooks` replaced its arrays; `open()` returns the arrays."""
+    """The value of a node's `saved` where `saved_tensors_hooks` packed the arrays; `open()` unpacks and returns them."""
 
     __slots__ = ("open",)
 
@@ -56,7 +63,7 @@ class Packed:
 
 
 class _Place:
-    """A position in the graph: the attributes that nodes and leaves share, so that a leaf can become a node."""
+    """The base of `Node` and `Leaf`, with the same slots, so that a leaf can become a node."""
 
     __slots__ = ("op", "inputs", "attrs", "saved", "shape", "dtype", "time", "hooks", "__weakref__")
     op: Any
@@ -65,20 +72,23 @@ class _Place:
     saved: Any
     shape: Any
     dtype: Any
-    time: float  # a logical clock; a fraction places a node between two others
+    time: float  # in ticks; a fraction sorts a node between two others
     hooks: Hooks | None
 
     @property
     def metadata(self) -> dict:
-        """A dict for the user's own data; it lives as long as the graph."""
+        """A dict for the user's own data, kept as long as the graph."""
         return hooks_of(self).metadata
 
 
 class Node(_Place):
-    """An op that ran. It holds arrays, never Tensors, so that tape and tensors form no reference cycle.
+    """One recorded call of an op.
 
-    `inputs` are the nodes of the op's inputs (None if no gradient is needed), `saved` the arrays that its active rules need, `shape` and
-    `dtype` (NumPy's) those of the result. The node of an op with several results has shape None; each result has a `pick` node.
+    `inputs` are the nodes of the op's inputs, None for an input without a gradient. `saved` holds the arrays that the derivative rules of
+    the other inputs use, in the order of `op.slots`. `attrs` are the call's attributes. `shape` and `dtype` (NumPy's) are those of the
+    result. The node of an op with several results has shape None, and each result has a `pick` node.
+
+    A node keeps arrays, never Tensors, so that nodes and tensors form no reference cycle.
     """
 
     __slots__ = ()
@@ -89,7 +99,7 @@ class Node(_Place):
 
     @property
     def next_functions(self) -> tuple:
-        """PyTorch's view of the edges: for each input, its node and the index of the result used."""
+        """The edges as PyTorch shows them: for each input a pair of its node and the index of the result of that node."""
         if self.op.picks:
             return self.inputs[0].next_functions
         return tuple(
@@ -98,11 +108,11 @@ class Node(_Place):
         )
 
     def name(self) -> str:
-        """PyTorch's name of the op: `MulBackward0`."""
+        """Return PyTorch's name of the node, such as `MulBackward0`."""
         return naming.backward_name(self)
 
     def _kept(self, slot: str) -> Any:
-        """The value of `node._saved_self`, `_saved_result`, ...: an attribute, or a value saved for the backward step."""
+        """The value of `node._saved_self`, `node._saved_result`, ...: an attribute, or what was saved for the backward step."""
         if slot in self.attrs:
             return self.attrs[slot]
         name = _SHOWN.get(slot, slot)
@@ -117,12 +127,12 @@ class Node(_Place):
         return self.as_tensor(place, kept) if hasattr(kept, "dtype") else kept
 
     def _raw(self, slot: str) -> Any:
-        """The value of `node._raw_saved_self`, ...: an attribute, or a saved value that hooks can pack."""
+        """The value of `node._raw_saved_self`, ...: an attribute, or a handle on which pack hooks can be registered."""
         kept = self._kept(slot)
         return kept if slot in self.attrs or not hasattr(kept, "dtype") else raw_saved(self, self.op.slots.index(slot))
 
     def as_tensor(self, place: int, kept: Any) -> Tensor:
-        """A saved array as the tensor that it came from: the leaf itself, or a tensor with the same `grad_fn`."""
+        """A saved array as a tensor: the leaf itself where it is one, else a new tensor with the same `grad_fn`."""
         slot = self.op.slots[place]
         source = self.inputs[place] if slot in self.op.inputs and not self.op.variadic else self if slot == "out" else None
         leaf = source.tensor() if isinstance(source, Leaf) else None
@@ -134,7 +144,7 @@ class Node(_Place):
         return tensor
 
     def __dir__(self) -> list[str]:
-        """All attributes, without the `_saved_...` of other ops."""
+        """The attributes, without the `_saved_...` of other ops."""
         saved = self.saved if self.saved.__class__ is tuple else opened(self) if self.saved is not FREED else ()
         kept = [slot for slot, value in zip(self.op.slots, saved, strict=False) if value is not None]
         shown = {f"{start}{_SHOWN.get(slot, slot)}" for slot in (*kept, *self.attrs) for start in _SAVED}
@@ -142,7 +152,7 @@ class Node(_Place):
 
     def register_hook(self, fn: Callable) -> Handle:
         """Call `fn(grad_inputs, grad_outputs)` after this node's step; a return value other than None replaces `grad_inputs`."""
-        return hooks_of(self.inputs[0] if self.op.picks else self).add("post", fn)  # of several results: the op's own node
+        return hooks_of(self.inputs[0] if self.op.picks else self).add("post", fn)  # a pick has no step: its op's node does
 
     def register_prehook(self, fn: Callable) -> Handle:
         """Call `fn(grad_outputs)` before this node's step; a return value other than None replaces them."""
@@ -154,7 +164,7 @@ class Node(_Place):
 
 
 def typed(node: Any) -> Any:
-    """Give the node a type with PyTorch's name, for `type(y.grad_fn).__name__`. Done on demand, so that ops do not pay for it."""
+    """Return the node after giving it a class with PyTorch's name, for `type(y.grad_fn).__name__`; done lazily, so that ops stay fast."""
     if node.__class__ is Node:
         own = (node.inputs[0] if node.op.picks else node).attrs.get("__context__") is not None
         node.__class__ = _type_named(naming.type_name(node), own)
@@ -168,7 +178,7 @@ def _type_named(name: str, own: bool) -> type:
 
 
 def _of_context(node: Node, name: str) -> Any:
-    """An attribute that a custom Function set on its `ctx`, which in PyTorch is the node itself."""
+    """An attribute that a user's Function set on its `ctx`, which in PyTorch is the node itself."""
     context = (node.inputs[0] if node.op.picks else node).attrs["__context__"]
     if name.startswith("__") or not hasattr(context, name):
         raise AttributeError(f"{type(node).__name__!r} object has no attribute {name!r}")
@@ -176,12 +186,12 @@ def _of_context(node: Node, name: str) -> Any:
 
 
 _SAVED = ("_saved_", "_raw_saved_")
-raw_saved: Any = None  # a SavedTensor of autograd.graph
-_SHOWN = {"input": "self", "out": "result"}  # PyTorch's names of these slots
+raw_saved: Any = None  # autograd.graph sets its SavedTensor here
+_SHOWN = {"input": "self", "out": "result"}  # PyTorch's names in `_saved_...`
 
 
 def show_saved(slots: Iterable[str]) -> None:
-    """Give nodes an attribute `_saved_<name>` for each of these slots. A `__getattr__` would slow down every step of a pass."""
+    """Define `_saved_<name>` on nodes for these slots. A `__getattr__` would slow down every attribute of a node, and so each step."""
     for slot in slots:
         if not hasattr(Node, f"_saved_{slot}"):
             for name in {slot, _SHOWN.get(slot, slot)}:
@@ -190,10 +200,10 @@ def show_saved(slots: Iterable[str]) -> None:
 
 
 class Leaf(_Place):
-    """The end of a gradient path: a tensor that requires grad and accumulates its gradient. It does not keep the tensor alive."""
+    """The node of a tensor with `requires_grad=True` that no op made: it accumulates into `.grad`. It does not keep the tensor alive."""
 
     __slots__ = ()
-    tensor: Any = _Place.saved  # a weak reference, in the slot that nodes use for saved arrays
+    tensor: Any = _Place.saved  # a weak reference, in the slot in which a node keeps its saved arrays
 
     def __init__(self, tensor: Tensor):
         self.op, self.inputs, self.attrs, self.tensor, self.time, self.hooks = None, (), _NONE, ref(tensor), tick(), None
@@ -203,7 +213,7 @@ class Leaf(_Place):
 
     @property
     def variable(self) -> Tensor:
-        """The tensor that accumulates the gradient. Raises AttributeError if it no longer exists, so that `hasattr` tells."""
+        """The tensor whose gradient is accumulated here. Raises AttributeError once it is freed, so that `hasattr` can test for it."""
         tensor = self.tensor()
         if tensor is None:
             raise AttributeError("AccumulateGrad has no variable any more: the program let go of it, and the graph keeps no leaves")
@@ -224,12 +234,12 @@ class Leaf(_Place):
         return f"<AccumulateGrad object at {id(self):#x}>"
 
 
-Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"  # PyTorch's name of the type, which programs test
+Leaf.__name__ = Leaf.__qualname__ = "AccumulateGrad"  # PyTorch's name of the type
 _NONE: dict = {}
 
 
 def moved(leaf: Leaf, tensor: Tensor, back: Any, attrs: dict) -> Leaf:
-    """Replace the leaf of a tensor that was reshaped in place. Former uses of it see a view with the old shape, made by the op `back`."""
+    """Return a new leaf for a tensor that was reshaped in place; the old one becomes the node of `back`, a view of the old shape."""
     now = Leaf(tensor)
     now.hooks, now.time = leaf.hooks, leaf.time
     leaf.__class__ = Node  # type: ignore[assignment]
@@ -238,7 +248,7 @@ def moved(leaf: Leaf, tensor: Tensor, back: Any, attrs: dict) -> Leaf:
 
 
 class _Pick:
-    """The op of a pick node: one of several results, whose gradient waits here for those of the others."""
+    """The op of a `pick` node, which takes the gradient of one of several results to the op's own node."""
 
     name, picks, rules, slots, multi, variadic, view, ruled = "pick", True, (), (), False, False, False, True
     inputs, outputs, aux, params, defaults = ("input",), ("out",), (), (), {}
@@ -255,7 +265,7 @@ pick = _Pick()
 
 
 def picked(node: Node, index: int, array: Any) -> Node:
-    """Make the node of result number `index` of an op with several results."""
+    """The `pick` node of result number `index` of an op with several results."""
     return Node(pick, (node,), {"index": index}, (), array.shape, array.dtype)
 
 
@@ -265,9 +275,9 @@ _time = attrgetter("time")
 
 
 def plan(roots: Iterable, targets: Iterable | None = None) -> list:
-    """List the nodes that the roots depend on, in the order of the backward pass: newest first, leaves once their gradient is complete.
+    """List every node that the roots depend on in the order of the backward pass: newest first, a leaf after the last node that uses it.
 
-    With `targets`, list only the nodes on a path from a root to a target.
+    With `targets`, only the nodes on a path from a root to a target.
     """
     seen, last_user = set(), {}
     todo = []
@@ -316,7 +326,7 @@ def _towards(order: list, targets: set) -> list:
 
 
 def _ends(targets: Iterable, order: list) -> set:
-    """The targets behind which there is no other target: their gradient is needed, their own step is not."""
+    """The targets that depend on no other target: the pass computes their gradient but does not run their step."""
     planned = set(order)
     return {node for node in targets if planned.isdisjoint(node.inputs)}
 
@@ -332,12 +342,15 @@ def backward_steps(
     accumulate: bool = True,
     in_place: bool = True,
 ) -> Iterator[tuple[Any, Any, tuple]]:
-    """Run a backward pass node by node; yield `(node, grad, input_grads)` after each step.
+    """Run the backward pass one node at a time, yielding `(node, grad, input_grads)` after each step.
 
-    `.backward()` exhausts this generator; the workbench's stepper holds it. There is no other executor. `roots` are pairs `(node, grad)`.
-    `xp` is the array namespace in which the rules run: the engine itself if the derivative is to be recorded. `captured`, `{node: None}`,
-    collects the gradients that arrive at those nodes. If not `accumulate`, the pass ends there, and leaves keep their gradients. If not
-    `in_place`, a leaf that has a gradient gets a new tensor for the sum, so that the step can be undone.
+    `.backward()` exhausts this generator, and the workbench's stepper advances it; there is no other executor.
+
+    `roots` are `(node, grad)` pairs. `xp` is the array namespace in which the rules run: `engine.core.xp`, which records them, for
+    `create_graph`. `captured` (`{node: None}`) receives the gradients of those nodes; with `accumulate` False the pass ends at them and
+    no leaf's `.grad` changes. With `in_place` False a second gradient of a leaf is added out of place, so that the step can be undone.
+
+    Raises GraphFreedError where saved arrays were freed, and SpoiledError where one was overwritten in place.
     """
     grads: dict[Any, Any] = {}
     for node, grad in roots:
@@ -347,7 +360,7 @@ def backward_steps(
     ends = _ends(captured, order) if captured is not None and not accumulate else ()
     recorded = xp is not numpy and getattr(xp, "records", False)
     if captured is not None and not grads.keys() <= (planned := set(order)):
-        # as in PyTorch, hooks of a root see its gradient even off the path
+        # as in PyTorch, the hooks of a root run even if no target depends on it
         for node in grads.keys() - planned:
             if node.hooks is not None:
                 arrived(node.hooks, _conj(grads[node], node), recorded)
@@ -363,7 +376,7 @@ def backward_steps(
             watcher.step_begins(node)
         hooks = node.hooks
         wanted = captured if captured is not None and node in captured else None
-        if wanted is not None and ends and node not in ends:  # on the way to another target: PyTorch captures before the tensor's hooks
+        if wanted is not None and ends and node not in ends:  # on the path to another target: PyTorch captures before the tensor's hooks
             wanted[node] = _conj(grad, node)
         if hooks is not None:
             mode.order = order
@@ -391,7 +404,7 @@ def backward_steps(
         else:
             saved = node.saved
             if saved.__class__ is not tuple:
-                node.saved = opened(node)  # unpacked arrays are newer than the node; PyTorch does not check their version either
+                node.saved = opened(node)  # unpacked arrays are newer than the node: like PyTorch, check no version
             elif saved and versions.last_write > node.time:
                 versions.check(node)
             input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
@@ -408,14 +421,14 @@ def backward_steps(
 
 
 def opened(node: Any) -> tuple:
-    """The arrays that a node saved, unpacked if hooks packed them. Raises GraphFreedError if they were freed."""
+    """Return the arrays that a node saved, unpacked where hooks packed them. Raises GraphFreedError if they were freed."""
     if node.saved is FREED:
         raise freed(node.op.name)
     return node.saved.open() if node.saved.__class__ is Packed else node.saved
 
 
 def freed(op_name: str) -> errors.GraphFreedError:
-    """The error for a second backward pass through the freed node of `op_name`."""
+    """The error to raise when the freed arrays of `op_name` are needed again."""
     return errors.GraphFreedError(
         f"Trying to backward through the graph a second time: the arrays that {op_name} saved were freed by the first "
         "backward pass. Pass retain_graph=True to the first backward() or autograd.grad() if you need the graph again."
@@ -424,23 +437,23 @@ def freed(op_name: str) -> errors.GraphFreedError:
 
 
 def _conj(grad: Any, node: Any) -> Any:
-    """Convert between PyTorch's gradient of a complex tensor and that of the rules, which transpose: one is the conjugate of the other."""
+    """Convert a complex gradient between PyTorch's convention and the rules': rules apply the transpose, PyTorch the conjugate of it."""
     return grad if node.dtype.kind != "c" or node.shape is None else grad.conj()
 
 
 def _unpick(grads: dict, node: Node, g: Any) -> None:
-    """Add the gradient of one of several results to the list that the op's rules will get."""
+    """Add the gradient of one of several results to the list of gradients that the op's rules receive."""
     source = node.inputs[0]
     slots = grads.setdefault(source, [None] * source.attrs["__outputs__"])
     i = node.attrs["index"]
     slots[i] = g if slots[i] is None else slots[i] + g
 
 
-_receiving = threading.RLock()  # passes of several threads may end at the same leaf
+_receiving = threading.RLock()  # backward passes of several threads may reach the same leaf
 
 
 def _unlocked() -> None:
-    """Replace the lock in a forked process, where no thread can release it."""
+    """Replace the lock after a fork: the thread that holds it does not exist in the child."""
     global _receiving
     _receiving = threading.RLock()
 
@@ -450,7 +463,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
-    """Accumulate a leaf's complete gradient, in one assignment: an interrupt leaves the old gradient or the new one."""
+    """Accumulate a gradient into the leaf's `.grad`, in one assignment, so that an interrupt leaves it either untouched or complete."""
     tensor = leaf.tensor()
     if tensor is None:
         return
@@ -459,14 +472,14 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
         if tensor.node is None:  # it no longer requires a gradient
             pass
         elif before is None:
-            # the leaf owns its gradient: a rule may have passed the same array to two inputs
+            # the leaf needs its own copy: a rule may return the same array for two inputs
             tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(copied(grad, tensor.array))
         elif recorded:
             tensor._grad = before + grad
         elif grad.__class__ is Coo or before.array.__class__ is Coo:
             tensor._grad = _tensor(before.array + grad)
         elif in_place:
-            before.array += grad  # as in PyTorch, existing references to the gradient see the sum
+            before.array += grad  # as PyTorch does: other references to the gradient see the sum
             versions.note_write(before.array, "backward")
         elif before.node is None:
             tensor._grad = before._like(before.array + grad)
@@ -479,7 +492,7 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
 
 
 def _laid_as(grad: Any, leaf: Any) -> Any:
-    """Copy a gradient, recorded, into the memory order of the leaf."""
+    """A recorded copy of a gradient with the leaf's memory layout."""
     if grad.array.__class__ is Coo:
         return grad.clone()
     axes = axes_of(leaf.array)
@@ -489,7 +502,7 @@ def _laid_as(grad: Any, leaf: Any) -> Any:
 
 
 def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True) -> None:
-    """Run a whole backward pass."""
+    """Run the whole backward pass; the arguments are those of `backward_steps`."""
     deque(backward_steps(roots, xp, retain, captured, accumulate), maxlen=0)
 
 
@@ -497,9 +510,9 @@ def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captur
 
 
 def push_forward(root: Any, tangents: MutableMapping, xp: Any) -> Any:
-    """Forward mode: walk the tape from leaves (`{leaf: tangent}`) to `root`, and return its tangent; None if there is no path.
+    """Forward mode: propagate tangents (`{leaf: tangent}`) along the tape to `root`, and return its tangent, or None without a path.
 
-    `tangents` caches what is computed at each node on the way, so that a further root costs only what is new.
+    `tangents` also caches the tangent of each node on the way, so that another root computes only the nodes not visited before.
     """
     recorded = getattr(xp, "records", False)
     for node in sorted(plan([root]), key=_time):

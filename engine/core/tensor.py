@@ -1,4 +1,4 @@
-"""The tensor: an array, its node in the graph, and its gradient."""
+"""The Tensor class: an array, the node of the op that made it, and its gradient."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from . import devices, hooks, inplace, tape, versions
 
 
 class Size(tuple):
-    """A tensor's shape: a tuple of ints with `numel()`."""
+    """The shape of a tensor: a tuple of integers with `numel()`."""
 
     __slots__ = ()
     __module__ = "torch"  # as it prints
@@ -55,7 +55,7 @@ class Size(tuple):
         return _size, (tuple(self),)
 
 
-_tuple = tuple.__new__  # a `Size` from values that are known to be ints
+_tuple = tuple.__new__  # makes a `Size` of integers without checking them
 
 
 def _size(sizes: tuple) -> Size:
@@ -63,26 +63,31 @@ def _size(sizes: tuple) -> Size:
 
 
 class Tensor:
-    """An n-dimensional array that records how it was computed, so that gradients can flow back through it.
+    """An n-dimensional array that records how it was computed, so that gradients can be propagated back through it.
 
-    `array` is the NumPy or CuPy array. `node` is its node on the tape: None if it does not require grad, a `Leaf` if the user set
-    `requires_grad`, else the node of the op that made it. Most methods are ops: see `engine.ops`.
+    `array` is the NumPy or CuPy array. `node` is the tensor's node on the tape (see `engine.core.tape`): None if it does not require
+    grad, a `Leaf` if the user set `requires_grad`, else the `Node` of the op that made it.
+
+    A view shares its memory with its base: `_view` refers to the base and lists the view ops that lead to it, and the base keeps weak
+    references to its views in `_views`. See `engine.core.inplace` for what a write does to them.
+
+    Most methods are ops, which `define` installs: see `engine.ops`.
     """
 
     __slots__ = ("array", "node", "__dict__", "__weakref__")
     __module__ = "torch"  # as it prints
     array: Any
     node: Any
-    # rare attributes are in __dict__ and cost nothing until they are set
-    # (base, link), on views only: the base, and (the previous link, (op, attrs)), followed by the maker if it made several views
+    # rarely used attributes live in __dict__ and cost nothing until they are set
+    # (base, link), on views only. A link is (previous link, (op, attrs)), and for a view that must not be written (name, reason) as well
     _view: tuple | None = None
     _grad: Tensor | None = None
     _resting: Any = None  # the node of a leaf while `requires_grad` is False
-    _apart: bool = False  # made by `.data`: writes through it do not change the version
+    _apart: bool = False  # made by `.data`: writes through it change no version
     _views: list | None = None  # weak references to the views of this tensor; shared with detached tensors of the same memory
     __array_priority__ = 1000
 
-    if TYPE_CHECKING:  # the ops define these, and every other method
+    if TYPE_CHECKING:  # the ops install these, and every other method
 
         def __getattr__(self, name: str) -> Any: ...
         def __getitem__(self, index: Any) -> Tensor: ...
@@ -127,7 +132,7 @@ class Tensor:
         def __eq__(self, other: Any) -> Tensor: ...  # type: ignore[override]
         def __ne__(self, other: Any) -> Tensor: ...  # type: ignore[override]
 
-    _defined_by_a_program = False  # whether the class is a user-defined subclass: see `engine.core.subclasses`
+    _defined_by_a_program = False  # whether the class is a subclass from outside the engine: see `engine.core.subclasses`
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         out = object.__new__(cls)
@@ -154,7 +159,7 @@ class Tensor:
         return _tuple(Size, self.array.shape)
 
     def size(self, dim: int | None = None) -> Any:
-        """Return the shape, or the length of dimension `dim`."""
+        """Return the shape, or the size of one dimension. Raises IndexError if there is no dimension `dim`."""
         return self.shape if dim is None else self.array.shape[self._axis(dim)]
 
     def _axis(self, dim: int) -> int:
@@ -189,7 +194,7 @@ class Tensor:
 
     @property
     def is_meta(self) -> bool:
-        """Whether the tensor is on the device "meta", where tensors have no data."""
+        """Whether the tensor is on the device "meta", where tensors have no memory."""
         return self.array.__class__ is Meta
 
     @property
@@ -204,22 +209,22 @@ class Tensor:
         return self.array.size * self.array.dtype.itemsize
 
     def stride(self, dim: int | None = None) -> Any:
-        """Return the strides in elements, or the stride of dimension `dim`."""
+        """Return the step in elements from one index to the next along each dimension, or along `dim`."""
         strides = told_strides(self.array)
         return strides if dim is None else strides[self._axis(dim)]
 
     def is_contiguous(self, *, memory_format: memory_format = contiguous_format) -> bool:
-        """Whether the elements are contiguous in memory in the order of the dimensions, or in that of `memory_format`."""
+        """Whether the elements are contiguous in memory in row-major order, or in the given memory format."""
         if memory_format is contiguous_format:
             return bool(self.array.flags.c_contiguous)
         return memory_format is not preserve_format and lies_in(self.array, memory_format)
 
     def storage_offset(self) -> int:
-        """Return the offset of the first element in the storage, in elements."""
+        """The offset of the first element in the storage, in elements."""
         return (devices.address(self.array) - devices.address(versions.storage(self.array))) // self.array.dtype.itemsize
 
     def data_ptr(self) -> int:
-        """Return the address of the first element; on the device "meta", its byte offset."""
+        """The address of the first element. On the meta device it is the offset in bytes, as if the storage began at address 0."""
         return devices.address(self.array) - (devices.address(versions.storage(self.array)) if self.is_meta else 0)
 
     def is_floating_point(self) -> bool:
@@ -241,7 +246,10 @@ class Tensor:
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set `requires_grad` in place. Raises RuntimeError for integers and booleans, and when turning it off for a non-leaf."""
+        """Set in place whether this tensor requires grad, and return it.
+
+        Raises RuntimeError for a dtype that is neither floating-point nor complex, and for False on a tensor that an op made.
+        """
         if requires_grad:
             if self.node is None:
                 if self.dtype.rank < dtypes.FLOAT:
@@ -252,7 +260,7 @@ class Tensor:
                 if before is not None:
                     self.node.hooks, self._resting = before.hooks, None
                     if (before.shape, before.dtype) == (self.node.shape, self.node.dtype):
-                        self.node = before  # earlier results still lead to this leaf
+                        self.node = before  # earlier results still refer to this leaf
         elif self.node is not None:
             if self.node.op is not None:
                 raise RuntimeError(
@@ -268,12 +276,12 @@ class Tensor:
 
     @property
     def grad_fn(self) -> Any:
-        """The node of the op that made the tensor; None for a leaf."""
+        """The node of the op that made this tensor; None for a leaf."""
         return None if self.node is None or self.node.op is None else tape.typed(self.node)
 
     @property
     def grad(self) -> Tensor | None:
-        """The gradient accumulated by `backward()`: a tensor of the same shape, or None."""
+        """The gradient accumulated by `backward()`: a tensor of the same shape, or None. Setting it checks shape and dtype."""
         if self._grad is None and not self.is_leaf and not self.retains_grad:
             hooks.tell_of_no_leaf()
         return self._grad
@@ -294,14 +302,14 @@ class Tensor:
         self._grad = None
 
     def detach(self) -> Tensor:
-        """Return a tensor on the same memory, detached from the graph: both see in-place writes, gradients do not pass."""
+        """Return a tensor that shares this one's memory but not its graph: in-place writes show in both, gradients do not flow back."""
         out = self._like(self.array)
         if self.node is not None or self._view is not None or self._views is not None or self._apart:
             inplace.seen_together(out, self)
         return out
 
     def detach_(self) -> Tensor:
-        """Detach this tensor from the graph, in place."""
+        """Detach this tensor from the graph in place. Raises RuntimeError for a view."""
         if tape.mode.inference:  # a no-op in inference mode, as in PyTorch
             return self
         if self._base is not None:
@@ -310,14 +318,14 @@ class Tensor:
         return self
 
     def _end_as_leaf(self) -> None:
-        """Drop the node. A leaf's node, with its hooks, is kept in case the leaf requires a gradient again."""
+        """Drop the node. A leaf's node is kept with its hooks, for when the leaf requires grad again."""
         if self.node is not None and self.node.op is None:
             self._resting = self.node
         self.node = None
 
     @property
     def data(self) -> Tensor:
-        """The same memory outside the graph. Writes through it are not tracked: a gradient that needs the old values is then wrong."""
+        """The same memory outside the graph. Writes through it change no version: a gradient that needs old values is silently wrong."""
         out = self._like(self.array)
         out._apart = True
         return out
@@ -347,7 +355,7 @@ class Tensor:
         return tape.hooks_of(self.node).add("accumulated", hook)
 
     def retain_grad(self) -> None:
-        """Make `backward()` store the gradient of this non-leaf in `.grad` too."""
+        """Keep the gradient of this non-leaf tensor in `.grad`; on a leaf it does nothing. Raises RuntimeError without requires_grad."""
         if self.node is None:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if self.node.op is not None:
@@ -377,7 +385,7 @@ class Tensor:
         return self._base is not None
 
     def item(self) -> Any:
-        """Return the value of a one-element tensor as a Python number."""
+        """Return the value of a one-element tensor as a Python number. Raises RuntimeError for any other number of elements."""
         if self.array.size != 1:
             raise RuntimeError(f"a Tensor with {self.array.size} elements cannot be converted to Scalar")
         value = self.array.reshape(()).item()
@@ -392,11 +400,14 @@ class Tensor:
         return self.array if self.array.__class__ is numpy.ndarray else devices.move(self.array, devices.CPU)
 
     def _steering(self) -> numpy.ndarray:
-        """The values as an array on the host, for values that control a computation; zeros on the device "meta"."""
+        """The values on the host, for code that only needs them to choose what to compute; zeros on the meta device."""
         return self.array.view(numpy.ndarray) if self.is_meta else self._host()
 
     def numpy(self, *, force: bool = False) -> numpy.ndarray:
-        """Return the NumPy array that shares this tensor's memory. Raises TypeError for a GPU tensor, RuntimeError if it requires grad."""
+        """Return a NumPy array that shares this tensor's memory.
+
+        Raises RuntimeError if the tensor requires grad and TypeError if it is on a GPU, unless `force` is set; TypeError for bfloat16.
+        """
         if self.node is not None and not force and tape.mode.grad:
             raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
         if self.device.type != "cpu" and not force:
@@ -408,7 +419,7 @@ class Tensor:
         return self._host().view()
 
     def __array_wrap__(self, array: numpy.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:
-        """The result of a NumPy function on tensors: a tensor. Booleans become uint8, as in PyTorch."""
+        """Wrap the result of a NumPy function called on tensors; bools become uint8, as in PyTorch."""
         return Tensor._wrap(array.astype(numpy.uint8) if array.dtype == numpy.bool_ else array)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> numpy.ndarray:
@@ -427,7 +438,7 @@ class Tensor:
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The memory as a DLPack capsule; `stream=-1` means no synchronization, the only choice on the CPU."""
+        """Export the memory as a DLPack capsule. With `stream` -1 no stream is synchronized; on the CPU it must be -1 or None."""
         if self.node is not None:
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         if self.is_meta:
@@ -440,7 +451,7 @@ class Tensor:
             stream = None
         array = self.array
         if any(s < 0 for s in array.strides):
-            array = array.copy()  # negative strides crash some consumers
+            array = array.copy()  # negative strides make some consumers abort the process
         return array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[devices.DLDeviceType, int]:
@@ -448,7 +459,7 @@ class Tensor:
         return devices.DLDeviceType(kind), number
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
-        """The tensor on another device, under the array API's name for `to`. Raises ValueError for a stream, since there is only one."""
+        """Return the tensor on another device: the array API's spelling of `to`. Raises ValueError if a stream is given."""
         if stream is not None:
             raise ValueError(f"to_device: no stream can be chosen, got {stream!r}")
         return self.to(device)
@@ -551,17 +562,17 @@ class Tensor:
 
 
 def define(name: str, method: Any) -> None:
-    """Define a method, operator or property of Tensor. Everything that is not in its class body is defined here."""
+    """Add a method, operator or property to Tensor: everything that the class body does not define."""
     setattr(Tensor, name, method)
 
 
 hooks.wrap = Tensor._wrap
-NOT_KEPT = ("_view", "_views", "_apart", "_grad", "_resting")  # attributes that are not saved or copied with a tensor
+NOT_KEPT = ("_view", "_views", "_apart", "_grad", "_resting")  # attributes that are not pickled or copied
 
 
 def _rebuild(cls: type | None, array: numpy.ndarray, requires_grad: bool, place: devices.device = devices.CPU) -> Tensor:
     out = object.__new__(cls or Tensor)
     own = FROM_NUMPY[array.dtype].numpy
-    array = array if array.dtype is own else array.view(own)  # an unpickled dtype is another object
+    array = array if array.dtype is own else array.view(own)  # unpickling makes a new dtype object, and dtypes are compared by identity
     out.array, out.node = devices.move(array, place), None
     return out.requires_grad_(requires_grad)

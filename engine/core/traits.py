@@ -1,4 +1,4 @@
-"""Properties of tensors that PyTorch has functions for: kind, memory, device, sharing."""
+"""Properties and predicates of tensors: layout, device, memory order, shared memory, and those that are constant here."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensor import Tensor, define
 
 __all__ = ["get_device", "is_distributed", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_storage"]
 
-# every tensor here is dense, not quantized, and on a CPU or CUDA device
+# plain tensors are dense, not quantised, and on a CPU, CUDA or meta device
 _NEVER = (
     "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested",
     "is_mps", "is_mtia", "is_maia", "is_vulkan", "is_xla", "is_xpu", "is_ipu",
@@ -41,7 +41,7 @@ def is_signed(input: Tensor) -> bool:
 
 
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the single element of a tensor is not 0. Raises RuntimeError for any other number of elements."""
+    """Whether the element of a one-element tensor is not 0. Raises RuntimeError for any other number of elements."""
     return bool(input)
 
 
@@ -51,17 +51,17 @@ def is_same_size(input: Tensor, other: Tensor) -> bool:
 
 
 def is_neg(input: Tensor) -> bool:
-    """Whether negation is pending: never, it is applied at once."""
+    """Whether the negative bit is set: always False here, where negation is never lazy."""
     return False
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether the tensor was made in inference mode: never, `inference_mode` only disables recording."""
+    """Whether the tensor is an inference tensor: always False; in `inference_mode` ops are not recorded and return ordinary tensors."""
     return False
 
 
 def is_distributed(input: Tensor) -> bool:
-    """Whether the tensor is distributed over processes: never."""
+    """Whether the tensor is distributed over processes: always False."""
     return False
 
 
@@ -77,14 +77,17 @@ for _ask in (get_device, is_signed, is_nonzero, is_same_size, is_neg, is_inferen
 
 
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both tensors are the same part of the same memory, with the same strides."""
+    """Whether both tensors share a storage and have the same address, shape, strides and dtype."""
     a, b = self.array, _other(tensor, "is_set_to").array
     same = versions.storage(a) is versions.storage(b) and self.data_ptr() == tensor.data_ptr()
     return same and self.shape == tensor.shape and self.stride() == tensor.stride() and a.dtype == b.dtype
 
 
 def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
-    """Return the dimensions from the outermost in memory to the innermost. `ambiguity_check` raises RuntimeError if several orders fit."""
+    """Return the dimensions from the outermost in memory to the innermost.
+
+    With `ambiguity_check`, raises RuntimeError if equal strides make the order ambiguous.
+    """
     strides = self.stride()
     if ambiguity_check and len({s for s, n in zip(strides, self.shape, strict=True) if n != 1}) < sum(n != 1 for n in self.shape):
         raise RuntimeError("The tensor does not have unique dim order, or cannot map to exact one of the given memory formats.")
@@ -94,35 +97,35 @@ def dim_order(self: Tensor, *, ambiguity_check: Any = False) -> tuple[int, ...]:
 
 
 def output_nr(self: Tensor) -> int:
-    """The index of the tensor among its op's results; 0 for a leaf."""
+    """The index of the tensor among the results of its op; 0 for a leaf."""
     return self.node.attrs.get("index", 0) if self.node is not None and self.node.op is not None and self.node.op.picks else 0
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is page-locked for copies to a GPU: never."""
+    """Whether the memory is pinned, for copies to a GPU: always False here."""
     return False
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor itself: pinning only speeds up copies to a GPU. Raises RuntimeError for a tensor on a GPU."""
+    """Return the tensor itself: pinning changes only the speed of copies to a GPU. Raises RuntimeError for a tensor on a GPU."""
     if not self.is_cpu:
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     return self
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Do nothing: memory returns to its pool in the order of the only stream in use. Raises RuntimeError for a CPU tensor."""
+    """Do nothing: all work runs on one stream here, in whose order memory is freed. Raises RuntimeError for a CPU tensor."""
     if not self.is_cuda:
         raise RuntimeError("record_stream is for tensors on a GPU")
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-    """Return the tensor itself, which is dense; cast to `dtype` if given."""
+    """Return the tensor itself, which is dense, cast to `dtype` if given."""
     return self if dtype is None else self.to(dtypes.as_dtype(dtype))
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
-    """Return the tensor to use when a module loads a state: this one with the values of `other`, or `other` if `assign`."""
+    """Return the tensor for a module that loads a state: this one with the values of `other` copied, or `other` with `assign`; detached."""
     return other.detach() if assign else self.copy_(other).detach()
 
 

@@ -1,4 +1,8 @@
-"""Versions: how often, when and by which op each storage was written in place. Backward checks them against the saved tensors."""
+"""Version counters of storages: how often, by which op and when each was last written in place.
+
+Every in-place write calls `note_write`. Before a backward step, `check` raises SpoiledError if an array that the node saved was written
+after the node was recorded. Writes and nodes take their times from the same counter, `tick`.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +13,35 @@ from weakref import ref
 from ..backends.batch import Batched
 from ..base import errors
 
-tick = count(1).__next__  # a node's time; inputs have a smaller one than outputs
-last_write = 0  # the tape's time of the last in-place write; backward checks only nodes older than this
+tick = count(1).__next__  # the time of a node or a write; a node's inputs always have a smaller time than the node
+last_write = 0  # the time of the last in-place write to any storage; the backward pass checks only nodes older than this
 
 
 class Write:
-    """The number of in-place writes to a storage, and the last one."""
+    """How often a storage was written in place, and the op, time and line of the last write."""
 
     __slots__ = ("storage", "version", "time", "op", "line")
 
-    def __init__(self, owner: Any) -> None:  # complete at once: an interrupt finds none or all of it
+    def __init__(self, owner: Any) -> None:  # created complete, so that an interrupt leaves no partial record
         key = id(owner)
         self.storage = ref(owner, lambda _: _writes.pop(key, None))
         self.version, self.time, self.op = 0, 0, ""
         self.line: tuple[Any, int] | None = None
 
 
-_writes: dict[int, Write] = {}  # by id of the storage; only storages that were ever written
-written = _writes.get  # the last write to the storage with that id; None if it was never written
+_writes: dict[int, Write] = {}  # by id of the storage; only storages that were written in place
+written = _writes.get  # the last write to the storage with that id; None if it was never written in place
 
 
 def storage(array: Any) -> Any:
-    """The array that owns the memory: the same for all views of a tensor, and for the samples that vmap makes of it."""
+    """The array that owns the memory; all views of one tensor share it, and so do the samples of a vmap."""
     array = whole(array)
     base = array.base
     return base if isinstance(base, array.__class__) else array
 
 
 def whole(array: Any) -> Any:
-    """The array itself; for the samples of a vmap (nested ones too), the array of the whole batch."""
+    """The array itself; for the samples of a vmap, also a nested one, the array of the whole batch."""
     while array.__class__ is Batched:
         array = array.inner
     return array
@@ -49,18 +53,18 @@ def last_write_of(array: Any) -> Write | None:
 
 
 def version(array: Any) -> int:
-    """The number of in-place writes to the storage of `array`."""
+    """How often the storage of `array` was written in place."""
     return version_at(id(storage(array)))
 
 
 def version_at(identity: int) -> int:
-    """The same, by the id of the storage."""
+    """`version` for a caller that already has the id of the storage."""
     write = _writes.get(identity)
     return 0 if write is None else write.version
 
 
 def note_write(array: Any, op_name: str, at: int | None = None) -> None:
-    """Note that the storage of `array` has changed: tensors saved before are invalid. The version increases by one, or becomes `at`."""
+    """Record that `op_name` has just written the storage of `array`. Its version increases by one, or becomes `at`."""
     global last_write
     owner = storage(array)
     key = id(owner)
@@ -74,10 +78,10 @@ def note_write(array: Any, op_name: str, at: int | None = None) -> None:
 
 
 def check(node: Any) -> None:
-    """Raise SpoiledError if an array that `node` saved was overwritten since."""
+    """Raise SpoiledError if an array that `node` saved was overwritten since. `node` must have saved something."""
     saved = node.saved
     if saved[0].__class__ is tuple:
-        saved = (*saved[0], *saved[1:])  # a sequence of tensors is saved as one
+        saved = (*saved[0], *saved[1:])  # a sequence of tensors is saved as one slot
     for i, array in enumerate(saved):
         if array is None or not hasattr(array, "base"):
             continue
@@ -88,7 +92,7 @@ def check(node: Any) -> None:
 
 
 def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.SpoiledError:
-    """The error for `array`, which `op_name` saved as `what` before `write` overwrote it."""
+    """The error to raise when `op_name` saved `array` as `what` and `write` overwrote it afterwards."""
     line = f" at {errors.where(*write.line)}" if write.line else ""
     error = errors.SpoiledError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "

@@ -1,6 +1,6 @@
-"""The engine under NumPy's names: a derivative rule that runs in this namespace is recorded, so it can be differentiated.
+"""The engine as an array namespace with NumPy's names: a derivative rule that runs on this `xp` is recorded, so it has a derivative.
 
-Names of ops are found automatically; below are those that NumPy spells differently.
+Ops with NumPy's name are found in the registry; this module defines those that NumPy spells differently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .from_lists import to_array as _to_array
 from .registry import registry as _registry
 from .tensor import Tensor as _Tensor
 
-records = True  # tells the tape that rules run on Tensors
+records = True  # tells the tape to run rules on Tensors
 
 _SPELLED = {
     "negative": "neg", "divide": "div", "subtract": "sub", "multiply": "mul", "power": "pow",
@@ -38,7 +38,7 @@ def __getattr__(name: str) -> Any:
 
 
 def log(x: Any) -> Any:
-    """Also for Python numbers, such as the base in `2 ** x`."""
+    """The logarithm, also of a Python number: the rule of `2 ** x` takes that of its base."""
     if isinstance(x, _Tensor):
         return _registry["log"].call(x)
     with _numpy.errstate(divide="ignore", invalid="ignore"):
@@ -92,7 +92,7 @@ def swapaxes(x: Any, a: int, b: int) -> Any:
 
 
 def quotients(x: Any) -> Any:
-    """The recorded inverse: raises for a singular matrix, NaN for a non-finite one, as in PyTorch."""
+    """The recorded inverse: raises for a singular matrix and gives nan for a non-finite one, as in PyTorch."""
     one = _Tensor._wrap(_namespace(x.array).eye(x.shape[-1], dtype=x.array.dtype))
     return matrix_transpose(_registry["solve_matrix"].call(matrix_transpose(x), one))
 
@@ -165,7 +165,7 @@ def asarray(x: Any) -> Any:
     return x if isinstance(x, _Tensor) else _Tensor._wrap(_to_array(x))
 
 
-# Kernels of the backends written in plain ops, for derivatives that are themselves differentiated.
+# The backends' kernels, written in plain ops: used when a derivative is itself differentiated.
 
 
 def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = None) -> tuple:
@@ -189,7 +189,7 @@ def normalize_weight(g: Any, x: Any, centre: Any, rstd: Any, axes: tuple) -> Any
 
 def log_sum_exp(x: Any) -> Any:
     most = x.detach().amax(_classes(x), True)
-    return _registry["logsumexp"].call(x - most, _classes(x), True) + most  # NaN if the maximum is infinite
+    return _registry["logsumexp"].call(x - most, _classes(x), True) + most  # nan for an infinite maximum
 
 
 def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
@@ -205,12 +205,12 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
     return _lstm_back_plainly(_sys.modules[__name__], g, dc, h0, c0, weight, out, cells, gates, reverse)
 
 
-refusing: Any = None  # set by autograd.function: marks a value as not differentiable
+refusing: Any = None  # set by autograd.function: takes a value, and the tensor for which its derivative must raise
 
 
 def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
     found = _namespace(log_probs.array).ctc(log_probs.array, *[x.array for x in (targets, input_lengths, target_lengths)], blank)
-    return None, refusing(_Tensor._wrap(found[1]), log_probs)  # PyTorch has no derivative of it either
+    return None, refusing(_Tensor._wrap(found[1]), log_probs)  # no derivative, as in PyTorch
 
 
 def _classes(x: Any) -> int:
