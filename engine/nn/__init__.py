@@ -1,4 +1,4 @@
-"""Neural networks: modules, layers, losses, initializers and their functions, under PyTorch's names."""
+"""Neural networks under PyTorch's names: modules, layers, losses, initializers and functional forms."""
 
 from typing import Any
 
@@ -174,7 +174,7 @@ __all__ = [
     "functional", "init", "parameter", "utils",
 ]  # fmt: skip
 
-_LATER = ("_reduction", "attention", "common_types", "grad", "modules", "parallel")  # imported when a program first names them
+_LATER = ("_reduction", "attention", "common_types", "grad", "modules", "parallel")  # imported on first access
 
 
 def __getattr__(name: str) -> Any:

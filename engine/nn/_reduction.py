@@ -1,4 +1,4 @@
-"""PyTorch's address of how a loss is reduced: as a number, and what the deprecated flags `size_average` and `reduce` say."""
+"""Loss reductions under PyTorch's private names: their enum values, and the deprecated flags `size_average` and `reduce`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
 
 def get_enum(reduction: str) -> int:
-    """The number of a reduction: 0 none, 1 mean, 2 sum."""
+    """Return the enum value of a reduction: 0 for "none", 1 for "mean", 2 for "sum"; ValueError for any other."""
     known = reduction_of(None, None, reduction)
     if known not in _NUMBERS:
         raise ValueError(f"{reduction} is not a valid value for reduction")
@@ -16,10 +16,10 @@ def get_enum(reduction: str) -> int:
 
 
 def legacy_get_string(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> str:
-    """The reduction that the deprecated flags stand for; those that are None are True."""
+    """Return the reduction that the deprecated flags select; a flag that is None counts as True."""
     return reduction_of(size_average is not False, reduce, "mean") if emit_warning else flagged(size_average, reduce)
 
 
 def legacy_get_enum(size_average: bool | None, reduce: bool | None, emit_warning: bool = True) -> int:
-    """The same as a number."""
+    """Return the enum value of the reduction that the deprecated flags select."""
     return get_enum(legacy_get_string(size_average, reduce, emit_warning))

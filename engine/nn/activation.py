@@ -1,4 +1,4 @@
-"""Activation layers: an elementwise function, or a softmax over one dimension, as a module."""
+"""Activation layers: elementwise functions, which keep the input's shape, and softmax over one dimension."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parameter import Parameter, blank
 
 
 class _InPlace(Module):
-    """An activation without arguments of its own but `inplace`."""
+    """Base of activations whose only argument is `inplace`."""
 
     def __init__(self, inplace: bool = False):
         super().__init__()
@@ -25,35 +25,35 @@ class _InPlace(Module):
 
 
 class ReLU(_InPlace):
-    """max(0, x)."""
+    """Rectified linear unit: max(0, x), elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.relu(input, inplace=True) if self.inplace else F.relu(input)
 
 
 class SELU(_InPlace):
-    """scale * (max(0, x) + min(0, alpha (exp(x) - 1))), the self-normalising unit."""
+    """Scaled exponential linear unit: scale * (max(0, x) + min(0, alpha (exp(x) - 1))), with fixed constants (Klambauer et al. 2017)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.selu(input, self.inplace)
 
 
 class SiLU(_InPlace):
-    """x sigmoid(x)."""
+    """Sigmoid linear unit, or swish: x sigmoid(x), elementwise (Elfwing et al. 2017)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.silu(input, inplace=self.inplace)
 
 
 class Mish(_InPlace):
-    """x tanh(softplus(x))."""
+    """Mish: x tanh(softplus(x)), elementwise (Misra 2019)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.mish(input, inplace=self.inplace)
 
 
 class Hardswish(_InPlace):
-    """x ReLU6(x + 3) / 6."""
+    """Hard swish: x ReLU6(x + 3) / 6, elementwise (Howard et al. 2019)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardswish(input, self.inplace)
@@ -63,7 +63,7 @@ class Hardswish(_InPlace):
 
 
 class Hardsigmoid(_InPlace):
-    """ReLU6(x + 3) / 6."""
+    """Hard sigmoid: ReLU6(x + 3) / 6, elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardsigmoid(input, self.inplace)
@@ -73,35 +73,35 @@ class Hardsigmoid(_InPlace):
 
 
 class Sigmoid(Module):
-    """1 / (1 + exp(-x))."""
+    """Logistic sigmoid: 1 / (1 + exp(-x)), elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.sigmoid(input)
 
 
 class Tanh(Module):
-    """The hyperbolic tangent."""
+    """Hyperbolic tangent, elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanh(input)
 
 
 class LogSigmoid(Module):
-    """log(sigmoid(x))."""
+    """Log-sigmoid: log(1 / (1 + exp(-x))), elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
 
 
 class Softsign(Module):
-    """x / (1 + |x|)."""
+    """Softsign: x / (1 + |x|), elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class Tanhshrink(Module):
-    """x - tanh(x)."""
+    """Tanh shrinkage: x - tanh(x), elementwise."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
@@ -117,21 +117,21 @@ class _Shrink(Module):
 
 
 class Hardshrink(_Shrink):
-    """x where |x| > lambd, else 0."""
+    """Hard shrinkage: x where |x| > lambd, else 0."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.hardshrink(input, self.lambd)
 
 
 class Softshrink(_Shrink):
-    """x moved towards 0 by lambd."""
+    """Soft shrinkage: sign(x) max(0, |x| - lambd)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softshrink(input, self.lambd)
 
 
 class Threshold(Module):
-    """x where x > threshold, else value."""
+    """Threshold: x where x > threshold, else value."""
 
     def __init__(self, threshold: float, value: float, inplace: bool = False):
         super().__init__()
@@ -145,7 +145,7 @@ class Threshold(Module):
 
 
 class Hardtanh(Module):
-    """x, cut at min_val and max_val."""
+    """Hard tanh: x clamped to [min_val, max_val]."""
 
     def __init__(
         self, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False, min_value: float | None = None,
@@ -170,7 +170,7 @@ class Hardtanh(Module):
 
 
 class ReLU6(Hardtanh):
-    """min(max(0, x), 6)."""
+    """Rectified linear unit capped at 6: min(max(0, x), 6)."""
 
     def __init__(self, inplace: bool = False):
         super().__init__(0.0, 6.0, inplace)
@@ -192,21 +192,21 @@ class _Alpha(Module):
 
 
 class ELU(_Alpha):
-    """x where x > 0, else alpha (exp(x) - 1)."""
+    """Exponential linear unit: x where x > 0, else alpha (exp(x) - 1) (Clevert et al. 2015)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
 
 class CELU(_Alpha):
-    """max(0, x) + min(0, alpha (exp(x / alpha) - 1))."""
+    """Continuously differentiable ELU: max(0, x) + min(0, alpha (exp(x / alpha) - 1)) (Barron 2017)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
 class LeakyReLU(Module):
-    """x where x > 0, else negative_slope x."""
+    """Leaky ReLU: x where x > 0, else negative_slope x."""
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False):
         super().__init__()
@@ -220,7 +220,10 @@ class LeakyReLU(Module):
 
 
 class RReLU(Module):
-    """x where x >= 0, else a x; in training a is drawn from U(lower, upper), in evaluation it is their mean."""
+    """Randomized leaky ReLU: x where x >= 0, else a x (Xu et al. 2015).
+
+    In training, a is drawn from U(lower, upper) for each element; in evaluation, it is (lower + upper) / 2.
+    """
 
     def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False):
         super().__init__()
@@ -234,7 +237,10 @@ class RReLU(Module):
 
 
 class PReLU(Module):
-    """x where x > 0, else weight x; `weight` is learned, one number or one for each channel (dimension 1)."""
+    """Parametric ReLU: x where x > 0, else weight x (He et al. 2015).
+
+    The learned `weight` has one element, or one per channel (dimension 1).
+    """
 
     weight: Parameter
 
@@ -245,7 +251,7 @@ class PReLU(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Set the weight to its first value."""
+        """Reset the weight to its initial value."""
         initialize.constant_(self.weight, self.init)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -256,7 +262,7 @@ class PReLU(Module):
 
 
 class Softplus(Module):
-    """log(1 + exp(beta x)) / beta; x itself where beta x > threshold."""
+    """Softplus: log(1 + exp(beta x)) / beta, or x where beta x > threshold, for numerical stability."""
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0):
         super().__init__()
@@ -270,7 +276,10 @@ class Softplus(Module):
 
 
 class GELU(Module):
-    """x Phi(x), with Phi the normal distribution function, or its tanh approximation."""
+    """Gaussian error linear unit: x Phi(x), with Phi the standard normal distribution function (Hendrycks & Gimpel 2016).
+
+    `approximate="tanh"` uses the tanh approximation.
+    """
 
     def __init__(self, approximate: str = "none"):
         super().__init__()
@@ -284,7 +293,10 @@ class GELU(Module):
 
 
 class GLU(Module):
-    """a sigmoid(b), with a and b the halves of the input along `dim`."""
+    """Gated linear unit: a sigmoid(b), with a and b the halves of the input along `dim` (Dauphin et al. 2016).
+
+    `dim` must have even size; the output has half of it.
+    """
 
     def __init__(self, dim: int = -1):
         super().__init__()
@@ -307,28 +319,28 @@ class _Softmax(Module):
 
 
 class Softmax(_Softmax):
-    """exp(x) / sum(exp(x)) along `dim`."""
+    """Softmax along `dim`: exp(x) / sum(exp(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim)
 
 
 class LogSoftmax(_Softmax):
-    """log(softmax(x)) along `dim`."""
+    """Log-softmax along `dim`: log(exp(x) / sum(exp(x)))."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim)
 
 
 class Softmin(_Softmax):
-    """softmax(-x) along `dim`."""
+    """Softmin along `dim`: softmax(-x)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim)
 
 
 class Softmax2d(Module):
-    """Softmax over the channels of `(N, C, H, W)` or `(C, H, W)`."""
+    """Softmax over the channels of `(N, C, H, W)` or `(C, H, W)`, at every pixel."""
 
     def forward(self, input: Tensor) -> Tensor:
         if input.ndim not in (3, 4):

@@ -1,4 +1,4 @@
-"""`AdaptiveLogSoftmaxWithLoss`: softmax over a large vocabulary, the frequent words cheap."""
+"""`AdaptiveLogSoftmaxWithLoss`: efficient softmax for large vocabularies with an uneven class frequency."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ _ASMoutput = namedtuple("_ASMoutput", ["output", "loss"])
 
 
 class AdaptiveLogSoftmaxWithLoss(Module):
-    """Classes sorted by frequency are cut into a head and tails: log p(c) = log p(tail) + log p(c | tail).
+    """Adaptive softmax: log p(c) = log p(tail) + log p(c | tail) for rare classes (Grave et al. 2016).
 
-    `forward(input (N, in_features), target (N))` returns `(output (N), loss)`; tail i has in_features / div_value^(i+1) hidden features.
+    Classes are sorted by frequency and split at `cutoffs` into a head and tails; tail i projects to in_features // div_value^(i+1) hidden
+    features. `forward(input (N, in_features), target (N))` returns `(output (N), loss)`: the targets' log-probabilities and their negative
+    mean.
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             self.tail.append(Sequential(Linear(in_features, hidden, bias=False, **make), Linear(hidden, size, bias=False, **make)))
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew."""
+        """Reinitialize all weights."""
         self.head.reset_parameters()
         for down, out in self.tail:
             down.reset_parameters()
@@ -83,7 +85,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head = F.log_softmax(self.head(x), 1)
         parts, order = [], []
         for i in [0, *numpy.unique(cluster[cluster > 0]).tolist()]:
-            # a tail is computed for the rows whose target lies in it; one without such rows gets no gradient
+            # a tail is computed only for rows whose target is in it; without such rows it gets no gradient
             rows = numpy.flatnonzero(cluster == i)
             part = head[rows, labels[rows] if i == 0 else numpy.full_like(rows, self.shortlist_size + i - 1)]
             if i > 0:
@@ -96,7 +98,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return _ASMoutput(found if input.ndim == 2 else found.squeeze(0), loss)
 
     def log_prob(self, input: Tensor) -> Tensor:
-        """The log-probabilities of all classes: `(N, n_classes)`."""
+        """Return the log-probabilities of all classes, `(N, n_classes)`."""
         head = F.log_softmax(self.head(input), 1)
         parts = [head[:, : self.shortlist_size]]
         for i, tail in enumerate(self.tail):
@@ -105,5 +107,5 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         return cat(parts, 1)
 
     def predict(self, input: Tensor) -> Tensor:
-        """The most probable class of each row."""
+        """Return the most probable class of each row, `(N)`."""
         return self.log_prob(input).argmax(1)

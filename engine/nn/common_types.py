@@ -1,4 +1,4 @@
-"""PyTorch's names for sizes in annotations."""
+"""Type aliases for sizes, under PyTorch's names."""
 
 from __future__ import annotations
 

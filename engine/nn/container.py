@@ -1,4 +1,4 @@
-"""Containers: `Sequential`, and lists and dicts of modules and parameters."""
+"""Module containers: `Sequential`, and lists and dicts of modules or parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _position(index: Any, length: int) -> int:
 
 
 class Container(Module):
-    """PyTorch's first container: modules by name. Deprecated there; subclass `Module`."""
+    """PyTorch's original container of named modules, deprecated there: subclass `Module` instead."""
 
     def __init__(self, **kwargs: Any):
         super().__init__()
@@ -36,7 +36,7 @@ class Container(Module):
 
 
 class _Row(Module):
-    """What `Sequential` and `ModuleList` share: modules in a row, named by their places."""
+    """Base of `Sequential` and `ModuleList`: an ordered list of modules, named by index."""
 
     def _key(self, index: Any) -> str:
         return str(_position(index, len(self)))
@@ -59,12 +59,12 @@ class _Row(Module):
         return iter(self._modules.values())
 
     def append(self, module: Module) -> Self:
-        """Add a module at the end."""
+        """Append a module and return self."""
         self.add_module(str(len(self)), module)
         return self
 
     def extend(self, modules: Iterable[Module]) -> Self:
-        """Add modules at the end."""
+        """Append the modules of an iterable and return self."""
         if not isinstance(modules, Iterable):
             raise TypeError(f"{type(self).__name__}.extend should be called with an iterable, but got {type(modules).__name__}")
         for module in list(modules):
@@ -79,7 +79,7 @@ class _Row(Module):
 
 
 class Sequential(_Row):
-    """Modules one after the other: the output of each is the input of the next. Takes modules, or one OrderedDict of them."""
+    """Chain modules: each one's output is the next one's input. Takes modules, or an OrderedDict of named modules."""
 
     def __init__(self, *args: Any):
         super().__init__()
@@ -120,7 +120,7 @@ class Sequential(_Row):
     __rmul__ = __mul__
 
     def insert(self, index: int, module: Module) -> Sequential:
-        """Add a module before position `index`."""
+        """Insert a module before position `index`."""
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
         n = len(self)
@@ -133,7 +133,7 @@ class Sequential(_Row):
 
 
 class ModuleList(_Row):
-    """A list of modules that knows them as its own. It has no forward."""
+    """A list whose modules are registered as submodules; it has no `forward`."""
 
     def __init__(self, modules: Iterable[Module] | None = None):
         super().__init__()
@@ -152,13 +152,13 @@ class ModuleList(_Row):
         return ModuleList([*self, *other])
 
     def insert(self, index: int, module: Module) -> None:
-        """Add a module before position `index`."""
+        """Insert a module before position `index`."""
         modules = list(self._modules.values())
         modules.insert(index, module)
         self._renumber(modules)
 
     def __repr__(self) -> str:
-        """Equal neighbours are written once, with their count."""
+        """Return the repr, with runs of equal modules collapsed to one line and a count."""
         runs: list[list] = []
         for i, text in enumerate(map(repr, self)):
             if runs and runs[-1][2] == text:
@@ -186,7 +186,7 @@ def _items(values: Any, who: str) -> Iterable[tuple[str, Any]]:
 
 
 class ModuleDict(Module):
-    """A dict of modules that knows them as its own. It has no forward."""
+    """A dict whose modules are registered as submodules; it has no `forward`."""
 
     def __init__(self, modules: Any = None):
         super().__init__()
@@ -212,7 +212,7 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all modules."""
         self._modules.clear()
 
     def pop(self, key: str) -> Module:
@@ -222,19 +222,19 @@ class ModuleDict(Module):
         return module
 
     def keys(self) -> Iterable[str]:
-        """The names."""
+        """Return the keys."""
         return self._modules.keys()
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """`(name, module)` pairs."""
+        """Return the `(key, module)` pairs."""
         return self._modules.items()
 
     def values(self) -> Iterable[Any]:
-        """The modules."""
+        """Return the modules."""
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
-        """Add the modules of a mapping or of `(name, module)` pairs."""
+        """Add the modules of a mapping or of an iterable of `(key, module)` pairs."""
         for key, module in _items(modules, "ModuleDict.update"):
             self[key] = module
 
@@ -268,7 +268,7 @@ class _Parameters(Module):
 
 
 class ParameterList(_Parameters):
-    """A list of parameters; tensors put into it become parameters, other values are kept as they are."""
+    """A list of registered parameters: tensors are converted to `Parameter`, other values are stored unchanged."""
 
     def __init__(self, values: Iterable[Any] | None = None):
         super().__init__()
@@ -294,13 +294,13 @@ class ParameterList(_Parameters):
         return self.extend(values)
 
     def append(self, value: Any) -> ParameterList:
-        """Add a value at the end."""
+        """Append a value and return self."""
         self._size += 1
         self[self._size - 1] = value
         return self
 
     def extend(self, values: Iterable[Any]) -> ParameterList:
-        """Add values at the end."""
+        """Append the values of an iterable and return self."""
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
         for value in values:
@@ -312,7 +312,7 @@ class ParameterList(_Parameters):
 
 
 class ParameterDict(_Parameters):
-    """A dict of parameters; tensors put into it become parameters, other values are kept as they are."""
+    """A dict of registered parameters: tensors are converted to `Parameter`, other values are stored unchanged."""
 
     @staticmethod
     def _type_name(value: Tensor) -> str:
@@ -352,29 +352,29 @@ class ParameterDict(_Parameters):
         return key in self._keys
 
     def keys(self) -> Iterable[str]:
-        """The names."""
+        """Return the keys."""
         return self._keys.keys()
 
     def values(self) -> Iterable[Any]:
-        """The values."""
+        """Return an iterator over the values."""
         return (self[k] for k in self._keys)
 
     def items(self) -> Iterable[tuple[str, Any]]:
-        """`(name, value)` pairs."""
+        """Return an iterator over the `(key, value)` pairs."""
         return ((k, self[k]) for k in self._keys)
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value under a name, or the default."""
+        """Return the value for a key, or `default` if it is missing."""
         return self[key] if key in self._keys else default
 
     def setdefault(self, key: str, default: Any = None) -> Any:
-        """The value under a name, set to the default when there is none."""
+        """Return the value for a key, setting it to `default` if it is missing."""
         if key not in self:
             self[key] = default
         return self[key]
 
     def pop(self, key: str) -> Any:
-        """Remove a value and return it."""
+        """Remove a key and return its value."""
         value = self[key]
         del self[key]
         return value
@@ -385,20 +385,20 @@ class ParameterDict(_Parameters):
         return key, self.pop(key)
 
     def clear(self) -> None:
-        """Remove all."""
+        """Remove all items."""
         for key in list(self._keys):
             del self[key]
 
     def copy(self) -> ParameterDict:
-        """A new dict of the same parameters."""
+        """Return a new `ParameterDict` with the same values."""
         return ParameterDict(OrderedDict(self.items()))
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
-        """A new dict with one value under every key."""
+        """Return a new `ParameterDict` with these keys and one common value."""
         return ParameterDict((k, default) for k in keys)
 
     def update(self, parameters: Any) -> None:
-        """Add the values of a mapping or of `(name, value)` pairs; those of a plain dict in the order of the names, as in PyTorch."""
+        """Add the values of a mapping or of `(key, value)` pairs; a mapping is sorted by key unless it is an OrderedDict, as in PyTorch."""
         pairs = _items(parameters, "ParameterDict.update")
         for key, value in sorted(pairs) if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict) else pairs:
             self[key] = value

@@ -1,4 +1,4 @@
-"""Convolution layers, transposed ones, and their lazy forms."""
+"""Convolution and transposed convolution layers in one to three dimensions, and their lazy forms."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from .parameter import Parameter, UninitializedParameter, blank
 
 
 class _ConvNd(Module):
-    """What all convolutions share: `(N, C_in, *)` to `(N, C_out, *)`; the batch dimension may be missing.
+    """Base of all convolutions: `(N, C_in, *)` to `(N, C_out, *)`; the batch dimension is optional.
 
-    `weight` is drawn like `bias` from U(-k, k) with k = 1 / sqrt(fan_in).
+    `weight` and `bias` are initialized from U(-k, k) with k = 1 / sqrt(fan_in), and fan_in = weight.shape[1] * prod(kernel_size).
     """
 
     dims: ClassVar[int]
@@ -63,7 +63,7 @@ class _ConvNd(Module):
         return (first, second // self.groups, *self.kernel_size)
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Reinitialize weight and bias."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in, _ = init.fans(self.weight)
@@ -72,7 +72,7 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def _borders(self) -> list[int]:
-        """How far each side is padded, last dimension first, as `F.pad` wants it."""
+        """Return the padding of each side, last dimension first, in the order of `F.pad`."""
         if isinstance(self.padding, tuple):
             return [p for size in reversed(self.padding) for p in (size, size)]
         totals = [d * (k - 1) if self.padding == "same" else 0 for d, k in zip(self.dilation, self.kernel_size, strict=True)]
@@ -104,7 +104,7 @@ class _PlainConv(_ConvNd):
         return self._conv_forward(input, self.weight, self.bias)
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """The convolution with another weight and bias, which programs ask for or write anew, under PyTorch's name."""
+        """Apply the convolution with the given weight and bias; a PyTorch method that subclasses may override."""
         raise NotImplementedError(f"{type(self).__name__} has no _conv_forward")
 
     def _convolved(self, conv: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -115,7 +115,10 @@ class _PlainConv(_ConvNd):
 
 
 class Conv1d(_PlainConv):
-    """Cross-correlation of `(N, C, L)` with `weight` `(out, in / groups, k)`, plus bias."""
+    """1D cross-correlation: `(N, C_in, L)` to `(N, C_out, L_out)`, with `weight` `(C_out, C_in / groups, k)`.
+
+    L_out = (L + 2 padding - dilation (k - 1) - 1) // stride + 1.
+    """
 
     dims = 1
 
@@ -124,7 +127,10 @@ class Conv1d(_PlainConv):
 
 
 class Conv2d(_PlainConv):
-    """Cross-correlation of `(N, C, H, W)` with `weight` `(out, in / groups, kH, kW)`, plus bias."""
+    """2D cross-correlation: `(N, C_in, H, W)` to `(N, C_out, H_out, W_out)`, with `weight` `(C_out, C_in / groups, kH, kW)`.
+
+    H_out = (H + 2 padding - dilation (kH - 1) - 1) // stride + 1, and W_out alike.
+    """
 
     dims = 2
 
@@ -133,7 +139,10 @@ class Conv2d(_PlainConv):
 
 
 class Conv3d(_PlainConv):
-    """Cross-correlation of `(N, C, D, H, W)` with `weight` `(out, in / groups, kD, kH, kW)`, plus bias."""
+    """3D cross-correlation: `(N, C_in, D, H, W)` to `(N, C_out, *out)`, with `weight` `(C_out, C_in / groups, kD, kH, kW)`.
+
+    Each output size is (size + 2 padding - dilation (k - 1) - 1) // stride + 1.
+    """
 
     dims = 3
 
@@ -159,7 +168,7 @@ class _ConvTransposeNd(_ConvNd):
     def _output_padding(
         self, input: Tensor, output_size: Any, stride: Any, padding: Any, kernel_size: Any, num_spatial_dims: int, dilation: Any = None
     ) -> tuple:
-        """The output padding that gives the size asked for; a stride leaves several sizes possible."""
+        """Return the output padding that yields `output_size`; a stride above 1 makes several sizes possible."""
         if output_size is None:
             return sizes(self.output_padding, num_spatial_dims)
         n, output_size = num_spatial_dims, list(output_size)
@@ -183,7 +192,10 @@ class _ConvTransposeNd(_ConvNd):
 
 
 class ConvTranspose1d(_ConvTransposeNd):
-    """The transpose (gradient) of `Conv1d`; `weight` is `(in, out / groups, k)`."""
+    """1D transposed convolution: the gradient of `Conv1d` with respect to its input; `weight` is `(C_in, C_out / groups, k)`.
+
+    L_out = (L - 1) stride - 2 padding + dilation (k - 1) + output_padding + 1; `forward(input, output_size)` chooses the output padding.
+    """
 
     dims = 1
 
@@ -192,7 +204,10 @@ class ConvTranspose1d(_ConvTransposeNd):
 
 
 class ConvTranspose2d(_ConvTransposeNd):
-    """The transpose (gradient) of `Conv2d`; `weight` is `(in, out / groups, kH, kW)`."""
+    """2D transposed convolution: the gradient of `Conv2d` with respect to its input; `weight` is `(C_in, C_out / groups, kH, kW)`.
+
+    H_out = (H - 1) stride - 2 padding + dilation (kH - 1) + output_padding + 1; `forward(input, output_size)` chooses the output padding.
+    """
 
     dims = 2
 
@@ -201,7 +216,10 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 
 class ConvTranspose3d(_ConvTransposeNd):
-    """The transpose (gradient) of `Conv3d`; `weight` is `(in, out / groups, kD, kH, kW)`."""
+    """3D transposed convolution: the gradient of `Conv3d` with respect to its input; `weight` is `(C_in, C_out / groups, kD, kH, kW)`.
+
+    Output sizes are as in `ConvTranspose2d`.
+    """
 
     dims = 3
 
@@ -210,7 +228,7 @@ class ConvTranspose3d(_ConvTransposeNd):
 
 
 class _LazyConvNd(LazyModuleMixin, _ConvNd):
-    """A convolution that learns `in_channels` from its first input."""
+    """Base of convolutions that infer `in_channels` from their first input."""
 
     def _wait(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
         self.out_channels = out_channels
@@ -219,7 +237,7 @@ class _LazyConvNd(LazyModuleMixin, _ConvNd):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:
-        """Take `in_channels` from the input."""
+        """Infer `in_channels` from the input and initialize the weights."""
         if input.ndim not in (self.dims + 1, self.dims + 2):
             raise RuntimeError(
                 f"Expected {self.dims + 1}D (unbatched) or {self.dims + 2}D (batched) input to {type(self).__name__}, "
@@ -250,36 +268,36 @@ class _LazyConvTranspose(_LazyConvNd):
 
 
 class LazyConv1d(_LazyPlainConv, Conv1d):
-    """A `Conv1d` that learns `in_channels` from its first input."""
+    """`Conv1d` that infers `in_channels` from its first input."""
 
     cls_to_become = Conv1d
 
 
 class LazyConv2d(_LazyPlainConv, Conv2d):
-    """A `Conv2d` that learns `in_channels` from its first input."""
+    """`Conv2d` that infers `in_channels` from its first input."""
 
     cls_to_become = Conv2d
 
 
 class LazyConv3d(_LazyPlainConv, Conv3d):
-    """A `Conv3d` that learns `in_channels` from its first input."""
+    """`Conv3d` that infers `in_channels` from its first input."""
 
     cls_to_become = Conv3d
 
 
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
-    """A `ConvTranspose1d` that learns `in_channels` from its first input."""
+    """`ConvTranspose1d` that infers `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose1d
 
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
-    """A `ConvTranspose2d` that learns `in_channels` from its first input."""
+    """`ConvTranspose2d` that infers `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose2d
 
 
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
-    """A `ConvTranspose3d` that learns `in_channels` from its first input."""
+    """`ConvTranspose3d` that infers `in_channels` from its first input."""
 
     cls_to_become = ConvTranspose3d

@@ -1,4 +1,4 @@
-"""`DataParallel` under PyTorch's name: the module runs on one device."""
+"""`DataParallel` under PyTorch's name: the module runs on a single device."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .module import Module
 
 
 def moved(values: Any, device: Any) -> Any:
-    """The tensors in tuples, lists and dicts, on a device."""
+    """Move the tensors in nested tuples, lists and dicts to a device."""
     if isinstance(values, Tensor):
         return values.to(device)
     if isinstance(values, dict):
@@ -24,9 +24,9 @@ def moved(values: Any, device: Any) -> Any:
 
 
 class DataParallel(Module):
-    """`module` under PyTorch's name for several GPUs: the whole batch runs on the first of `device_ids`, without GPUs where the module is.
+    """PyTorch's wrapper for several GPUs: the whole batch runs on the first of `device_ids`, or unmoved if there is no GPU.
 
-    Results are those of one device, as PyTorch's are but for batch norm, which there sees a part of the batch on each GPU.
+    Results equal those of one device. PyTorch's differ only for batch norm, which there sees part of the batch on each GPU.
     """
 
     def __init__(self, module: Module, device_ids: Sequence[Any] | None = None, output_device: Any = None, dim: int = 0):
@@ -50,13 +50,13 @@ class DataParallel(Module):
 
 
 def _as_id(place: Any) -> int:
-    """The number of a GPU."""
+    """Return a GPU's index."""
     return place if isinstance(place, int) else devices.device(place).index or 0
 
 
 def data_parallel(
     module: Module, inputs: Any, device_ids: Sequence[Any] | None = None, output_device: Any = None, dim: int = 0, module_kwargs: Any = None
 ) -> Any:
-    """`DataParallel(module)(*inputs)`."""
+    """Return `DataParallel(module)(*inputs)`."""
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)
     return DataParallel(module, device_ids, output_device, dim)(*inputs, **(module_kwargs or {}))

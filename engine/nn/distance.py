@@ -1,4 +1,4 @@
-"""`PairwiseDistance` and `CosineSimilarity`."""
+"""Distance layers: `PairwiseDistance` and `CosineSimilarity`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .module import Module
 
 
 class PairwiseDistance(Module):
-    """||x1 - x2 + eps||_p over the last dimension: `(N, D)` and `(N, D)` -> `(N)`."""
+    """p-norm distance over the last dimension, ||x1 - x2 + eps||_p: `(N, D)` and `(N, D)` to `(N)`, or `(N, 1)` with `keepdim`."""
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False):
         super().__init__()
@@ -19,7 +19,7 @@ class PairwiseDistance(Module):
 
 
 class CosineSimilarity(Module):
-    """x1 · x2 / max(||x1|| ||x2||, eps) along `dim`."""
+    """Cosine similarity along `dim`: x1 · x2 / max(||x1|| ||x2||, eps)."""
 
     def __init__(self, dim: int = 1, eps: float = 1e-8):
         super().__init__()

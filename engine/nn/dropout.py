@@ -1,4 +1,4 @@
-"""Dropout layers: they drop in training mode and return their input in evaluation mode."""
+"""Dropout layers, active in training mode; in evaluation mode they return their input."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ class _DropoutNd(Module):
 
 
 class Dropout(_DropoutNd):
-    """Zeroes each element with probability p and scales the others by 1 / (1 - p)."""
+    """Zero each element with probability p and scale the others by 1 / (1 - p) (Srivastava et al. 2014)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout(input, self.p, self.training, self.inplace)
 
 
 class Dropout1d(_DropoutNd):
-    """Zeroes whole channels of `(N, C, L)` or `(C, L)`."""
+    """Zero whole channels of `(N, C, L)` or `(C, L)` with probability p, and scale the others by 1 / (1 - p)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
 
 
 class Dropout2d(_DropoutNd):
-    """Zeroes whole channels of `(N, C, H, W)`."""
+    """Zero whole channels of `(N, C, H, W)` with probability p, and scale the others by 1 / (1 - p)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout2d(input, self.p, self.training, self.inplace)
 
 
 class Dropout3d(_DropoutNd):
-    """Zeroes whole channels of `(N, C, D, H, W)` or `(C, D, H, W)`."""
+    """Zero whole channels of `(N, C, D, H, W)` or `(C, D, H, W)` with probability p, and scale the others by 1 / (1 - p)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_DropoutNd):
-    """Dropout that keeps zero mean and unit variance behind a SELU."""
+    """Dropout that preserves zero mean and unit variance, for use with SELU (Klambauer et al. 2017)."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)

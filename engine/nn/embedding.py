@@ -1,4 +1,4 @@
-"""Embedding tables: rows looked up by index, alone or summed in bags."""
+"""Embedding tables: rows looked up by index, individually or reduced over bags."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Table(Module):
             self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
-        """Draw the table from N(0, 1); the padding row is zero."""
+        """Reinitialize the table from N(0, 1), with a zero padding row."""
         init.normal_(self.weight)
         self._fill_padding_idx_with_zero()
 
@@ -53,10 +53,10 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """Rows of `weight` `(num_embeddings, embedding_dim)`: integer `(*)` -> `(*, embedding_dim)`.
+    """Lookup table: integer indices `(*)` to rows of `weight`, `(*, embedding_dim)`.
 
-    The row `padding_idx` gets no gradient. `max_norm` shortens the rows that are looked up, in place, to that norm.
-    With `sparse` the gradient is a sparse tensor of the rows that were read.
+    `weight` is `(num_embeddings, embedding_dim)`; its row `padding_idx` receives no gradient. `max_norm` rescales the rows looked up, in
+    place, to at most that norm. With `sparse`, the gradient of `weight` is a sparse tensor of the rows used.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Embedding(_Table):
         cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0,
         scale_grad_by_freq: bool = False, sparse: bool = False,
     ) -> Embedding:  # fmt: skip
-        """A layer around a table that exists, frozen unless told otherwise."""
+        """Create a layer from an existing 2D table, frozen by default."""
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
@@ -99,7 +99,10 @@ class Embedding(_Table):
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima of bags of rows: `(B, N)` -> `(B, embedding_dim)`, or `(N)` cut into bags at `offsets`."""
+    """Sum, mean or maximum of bags of embeddings: `(B, N)`, or `(N)` split at `offsets`, to `(B, embedding_dim)`.
+
+    `per_sample_weights` scale the rows in mode "sum"; indices equal to `padding_idx` do not count.
+    """
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
@@ -123,7 +126,7 @@ class EmbeddingBag(_Table):
         scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> EmbeddingBag:  # fmt: skip
-        """A layer around a table that exists, frozen unless told otherwise."""
+        """Create a layer from an existing 2D table, frozen by default."""
         if embeddings.ndim != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape

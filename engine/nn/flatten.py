@@ -1,4 +1,4 @@
-"""`Flatten` and `Unflatten`: several dimensions into one, and one into several."""
+"""`Flatten` and `Unflatten`: merge several dimensions into one, or split one into several."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .module import Module
 
 
 class Flatten(Module):
-    """Dimensions `start_dim` to `end_dim` become one: `(N, C, H, W)` -> `(N, C*H*W)`."""
+    """Flatten dimensions `start_dim` to `end_dim` into one; by default `(N, C, H, W)` to `(N, C*H*W)`."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
         super().__init__()
@@ -23,7 +23,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """Dimension `dim` becomes several, of the sizes given."""
+    """Split dimension `dim` into dimensions of sizes `unflattened_size`."""
 
     def __init__(self, dim: int, unflattened_size: Any):
         super().__init__()

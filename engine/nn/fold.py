@@ -1,4 +1,4 @@
-"""`Fold` and `Unfold`: images to columns of patches and back."""
+"""`Unfold` and `Fold`: extract image patches as columns, and sum columns back into images."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class _Patches(Module):
 
 
 class Unfold(_Patches):
-    """Sliding patches as columns: `(N, C, H, W)` -> `(N, C*kH*kW, L)`, with L the number of patches."""
+    """Extract sliding patches as columns: `(N, C, H, W)` to `(N, C*kH*kW, L)`, with L patches."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
 
 
 class Fold(_Patches):
-    """The sum of overlapping patches: `(N, C*kH*kW, L)` -> `(N, C, *output_size)`."""
+    """Sum overlapping patches into images: `(N, C*kH*kW, L)` to `(N, C, *output_size)`."""
 
     def __init__(self, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1):
         super().__init__(kernel_size, dilation, padding, stride)

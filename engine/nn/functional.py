@@ -1,4 +1,4 @@
-"""`engine.nn.functional`: what layers compute, as functions with PyTorch's signatures."""
+"""`engine.nn.functional`: the computations of the layers as functions, with PyTorch's signatures."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ _SHARED = (
     "tanh",
     "threshold",
     "threshold_",
-)  # fmt: skip  these live in both places in PyTorch too
-_APART = ("rms_norm", "sigmoid", "tanh")  # these as two functions, the others as one
+)  # fmt: skip  these exist in both namespaces in PyTorch too
+_APART = ("rms_norm", "sigmoid", "tanh")  # two separate functions each; the others are one function
 
 if TYPE_CHECKING:
 
@@ -66,4 +66,4 @@ globals().update(_publish(_shared) | _publish({name: f for name, f in _found.ite
 _variants = variants.made(_HOME)
 __all__ = sorted({*__all__, *_variants})  # pyright: ignore[reportUnsupportedDunderAll]
 globals().update(_publish(_variants, "nn.functional"))
-_in_projection_packed, _in_projection = variants.in_projection_packed, variants.in_projection  # attention written by hand uses them
+_in_projection_packed, _in_projection = variants.in_projection_packed, variants.in_projection  # used by hand-written attention

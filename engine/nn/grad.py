@@ -1,4 +1,4 @@
-"""Gradients of convolutions as functions: of the input, of the weight."""
+"""Gradients of convolutions with respect to the input or the weight, as functions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from . import functional as F
 
 
 def _gradient(conv: Callable, of: int, shape: Any, other: Tensor, grad_output: Tensor, options: tuple) -> Tensor:
-    """The gradient of a convolution, which is linear in each of its tensors: it does not matter where it is taken."""
+    """Return a convolution's gradient; it is linear in each tensor, so the gradient may be evaluated at zeros."""
     with enable_grad():
         at = zeros(tuple(shape), dtype=other.dtype, device=other.device).requires_grad_()
         out = conv(*((at, other) if of == 0 else (other, at)), None, *options)
@@ -22,40 +22,40 @@ def _gradient(conv: Callable, of: int, shape: Any, other: Tensor, grad_output: T
 def conv1d_input(
     input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    """The gradient of `conv1d` with respect to its input of size `input_size`."""
+    """Return the gradient of `conv1d` with respect to its input, of shape `input_size`."""
     return _gradient(F.conv1d, 0, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv1d_weight(
     input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    """The gradient of `conv1d` with respect to its weight of size `weight_size`."""
+    """Return the gradient of `conv1d` with respect to its weight, of shape `weight_size`."""
     return _gradient(F.conv1d, 1, weight_size, input, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_input(
     input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    """The gradient of `conv2d` with respect to its input of size `input_size`."""
+    """Return the gradient of `conv2d` with respect to its input, of shape `input_size`."""
     return _gradient(F.conv2d, 0, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv2d_weight(
     input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    """The gradient of `conv2d` with respect to its weight of size `weight_size`."""
+    """Return the gradient of `conv2d` with respect to its weight, of shape `weight_size`."""
     return _gradient(F.conv2d, 1, weight_size, input, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_input(
     input_size: Any, weight: Tensor, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    """The gradient of `conv3d` with respect to its input of size `input_size`."""
+    """Return the gradient of `conv3d` with respect to its input, of shape `input_size`."""
     return _gradient(F.conv3d, 0, input_size, weight, grad_output, (stride, padding, dilation, groups))
 
 
 def conv3d_weight(
     input: Tensor, weight_size: Any, grad_output: Tensor, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
-    """The gradient of `conv3d` with respect to its weight of size `weight_size`."""
+    """Return the gradient of `conv3d` with respect to its weight, of shape `weight_size`."""
     return _gradient(F.conv3d, 1, weight_size, input, grad_output, (stride, padding, dilation, groups))

@@ -1,4 +1,4 @@
-"""What hangs on a module: hooks before and after forward, hooks on its backward, hooks on its state."""
+"""Module hooks: before and after forward, on the backward pass, on state dicts and on registration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ModuleHooks:
-    """The hook tables of one module; a module without hooks has none of this. Keys are the numbers of the handles."""
+    """The hook tables of one module, keyed by handle id; created only when a module gets its first hook."""
 
     def __init__(self) -> None:
         self.before: OrderedDict[int, Callable] = OrderedDict()
@@ -25,14 +25,14 @@ class ModuleHooks:
         self.always: set[int] = set()
         self.backward_before: OrderedDict[int, Callable] = OrderedDict()
         self.backward: OrderedDict[int, Callable] = OrderedDict()
-        self.full: bool | None = None  # whether the backward hooks are full ones; the two kinds do not mix
+        self.full: bool | None = None  # whether the backward hooks are full ones; the two kinds cannot be mixed
         self.state_before: OrderedDict[int, Callable] = OrderedDict()
         self.state_after: OrderedDict[int, Callable] = OrderedDict()
         self.load_before: OrderedDict[int, Callable] = OrderedDict()
         self.load_after: OrderedDict[int, Callable] = OrderedDict()
 
     def set_full(self, full: bool) -> None:
-        """Note the kind of the backward hooks."""
+        """Record the kind of backward hooks; RuntimeError if the other kind is registered."""
         if self.full is not None and self.full is not full:
             raise RuntimeError(
                 "Cannot use both regular backward hooks and full backward hooks on a single Module. Please use only one of them."
@@ -40,13 +40,13 @@ class ModuleHooks:
         self.full = full
 
 
-of_class: Any = None  # Module, put here by module.py
+of_class: Any = None  # Module, set by module.py
 everywhere = ModuleHooks()  # the hooks of all modules
 registered: dict[str, OrderedDict[int, Callable]] = {kind: OrderedDict() for kind in ("parameter", "buffer", "module")}
 
 
 def hang(table: OrderedDict, entry: Any, prepend: bool = False) -> Handle:
-    """Put an entry into a hook table; the handle takes it out again."""
+    """Add an entry to a hook table and return a handle that removes it."""
     handle = Handle(table)
     table[handle.id] = entry
     if prepend:
@@ -55,7 +55,7 @@ def hang(table: OrderedDict, entry: Any, prepend: bool = False) -> Handle:
 
 
 def on_registration(kind: str, module: Module, name: str, value: Any) -> Any:
-    """What is registered in the end, after the hooks on registrations."""
+    """Run the registration hooks and return the value to register."""
     for hook in list(registered[kind].values()):
         changed = hook(module, name, value)
         value = value if changed is None else changed
@@ -83,46 +83,46 @@ def register_module_forward_hook(hook: Callable, *, with_kwargs: bool = False, a
 
 
 def register_module_full_backward_pre_hook(hook: Callable) -> Handle:
-    """Call `hook(module, grad_output)` before the gradient goes back through any module."""
+    """Call `hook(module, grad_output)` before the backward pass of every module."""
     return hang(_everywhere().backward_before, hook)
 
 
 def register_module_full_backward_hook(hook: Callable) -> Handle:
-    """Call `hook(module, grad_input, grad_output)` when the gradients of any module's inputs are known."""
+    """Call `hook(module, grad_input, grad_output)` once the gradients of a module's inputs are computed, for every module."""
     _everywhere().set_full(True)
     return hang(everywhere.backward, hook)
 
 
 def register_module_backward_hook(hook: Callable) -> Handle:
-    """PyTorch's deprecated form of `register_module_full_backward_hook`."""
+    """Register a global non-full backward hook, deprecated in PyTorch: use `register_module_full_backward_hook`."""
     _everywhere().set_full(False)
     return hang(everywhere.backward, hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable) -> Handle:
-    """Call `hook(module, name, param)` when a parameter is registered anywhere; what it returns, unless None, takes its place."""
+    """Call `hook(module, name, param)` whenever a parameter is registered; a return value other than None replaces it."""
     return hang(registered["parameter"], hook)
 
 
 def register_module_buffer_registration_hook(hook: Callable) -> Handle:
-    """Call `hook(module, name, buffer)` when a buffer is registered anywhere; what it returns, unless None, takes its place."""
+    """Call `hook(module, name, buffer)` whenever a buffer is registered; a return value other than None replaces it."""
     return hang(registered["buffer"], hook)
 
 
 def register_module_module_registration_hook(hook: Callable) -> Handle:
-    """Call `hook(module, name, submodule)` when a submodule is registered anywhere; what it returns, unless None, takes its place."""
+    """Call `hook(module, name, submodule)` whenever a submodule is registered; a return value other than None replaces it."""
     return hang(registered["module"], hook)
 
 
 def call(module: Module, args: tuple, kwargs: dict) -> Any:
-    """Run `module.forward` with all its hooks, as `Module.__call__` does when there are any."""
+    """Run `module.forward` with its hooks; `Module.__call__` uses this if there are any."""
     hooks = module._hooks
     assert hooks is not None
     ran: set[int] = set()
     try:
         return _hooked(module, hooks, args, kwargs, ran)
     except Exception:
-        # always_call hooks hear of a failed forward too; the first error is the one that is told
+        # always_call hooks run after a failed forward too; the original error is raised
         for tables in (everywhere,) if hooks is everywhere else (everywhere, hooks):
             for key, hook in list(tables.after.items()):
                 if key in tables.always and key not in ran:
@@ -162,7 +162,7 @@ def _hooked(module: Module, hooks: ModuleHooks, args: tuple, kwargs: dict, ran: 
 
 
 class _Boundary(Function):
-    """Identity on some tensors, telling `told(grads)` what came back through them: None or, with `fill`, zeros where nothing did."""
+    """Identity whose backward calls `told(grads)`; missing gradients are None, or zeros with `fill`."""
 
     @staticmethod
     def forward(ctx: Any, told: Callable, fill: bool, *tensors: Tensor) -> tuple:
@@ -177,7 +177,7 @@ class _Boundary(Function):
 
 
 class _BackwardHook:
-    """One call's full backward hooks: they run when the gradients of all inputs are known."""
+    """The full backward hooks of one call, run once the gradients of all inputs are computed."""
 
     def __init__(self, module: Module, both: tuple[ModuleHooks, ...]) -> None:
         self.module = module

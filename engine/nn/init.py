@@ -1,4 +1,4 @@
-"""Initializers: each fills a tensor in place, unrecorded, and returns it."""
+"""Initializers: each fills a tensor in place, without recording, and returns it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GAINS |= {f"conv{'_transpose' * t}{d}d": 1 for t in (0, 1) for d in (1, 2, 3)}
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:
-    """The factor that keeps the variance behind a nonlinearity; `param` is leaky_relu's negative slope."""
+    """Return the gain that preserves variance through a nonlinearity; `param` is the negative slope of leaky_relu."""
     if nonlinearity == "leaky_relu":
         slope = 0.01 if param is None else param
         if isinstance(slope, bool) or not isinstance(slope, (int, float)):
@@ -32,7 +32,7 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 
 
 def fans(tensor: Tensor) -> tuple[int, int]:
-    """`(fan_in, fan_out)` of a weight `(out, in, *kernel)`."""
+    """Return `(fan_in, fan_out)` of a weight `(out, in, *kernel)`; ValueError for fewer than two dimensions."""
     if tensor.ndim < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     shape = tensor.shape
@@ -40,23 +40,23 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return shape[1] * field, shape[0] * field
 
 
-_calculate_fan_in_and_fan_out = fans  # PyTorch's name, which much code uses in spite of its underscore
+_calculate_fan_in_and_fan_out = fans  # PyTorch's name, widely used despite the underscore
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """U(a, b)."""
+    """Fill with values from U(a, b)."""
     with no_grad():
         return tensor.uniform_(a, b, generator=generator)
 
 
 def normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Tensor:
-    """N(mean, std²)."""
+    """Fill with values from N(mean, std²)."""
     with no_grad():
         return tensor.normal_(mean, std, generator=generator)
 
 
 def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None) -> Tensor:
-    """N(mean, std²) with what falls outside [a, b] drawn again; a and b are values, not multiples of std."""
+    """Fill with values from N(mean, std²) truncated to [a, b], which are absolute bounds, not multiples of std."""
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect.", stacklevel=2
@@ -69,7 +69,7 @@ def trunc_normal_(tensor: Tensor, mean: float = 0.0, std: float = 1.0, a: float 
 
 
 def _drawn_again(tensor: Tensor, a: float, b: float, draw: Callable[[Tensor], Tensor]) -> Tensor:
-    """Draws the whole tensor until each element has once been inside [a, b], the bounds as its dtype has them."""
+    """Redraw until each element has been inside [a, b] once; the bounds are rounded to the tensor's dtype."""
     low, high = (Tensor._wrap(to_array(bound, tensor.dtype)).item() for bound in (a, b))
     draw(tensor)
     while devices.known((outside := (tensor < low) | (tensor > high)).any()):
@@ -78,7 +78,7 @@ def _drawn_again(tensor: Tensor, a: float, b: float, draw: Callable[[Tensor], Te
 
 
 def _from_the_tail(tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any) -> Tensor:
-    """Where normal draws would rarely fall inside [a, b]: uniform ones, each kept with the density relative to its peak there (Neyman)."""
+    """Sample from U(a, b) with von Neumann rejection, for intervals that normal draws rarely hit; accept by relative density."""
     peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
     tensor.uniform_(a, b, generator=generator)
     candidates, pending = tensor.clone(), None
@@ -93,18 +93,18 @@ def _from_the_tail(tensor: Tensor, mean: float, std: float, a: float, b: float, 
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """Every element `val`."""
+    """Fill with `val`."""
     with no_grad():
         return tensor.fill_(val)
 
 
 def ones_(tensor: Tensor) -> Tensor:
-    """Every element 1."""
+    """Fill with ones."""
     return constant_(tensor, 1.0)
 
 
 def zeros_(tensor: Tensor) -> Tensor:
-    """Every element 0."""
+    """Fill with zeros."""
     return constant_(tensor, 0.0)
 
 
@@ -115,14 +115,14 @@ def _put(tensor: Tensor, values: numpy.ndarray) -> Tensor:
 
 
 def eye_(tensor: Tensor) -> Tensor:
-    """The identity matrix."""
+    """Fill a 2D tensor with the identity matrix."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     return _put(tensor, numpy.eye(*tensor.shape))
 
 
 def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
-    """A convolution weight that hands its channels through unchanged, as many as fit."""
+    """Fill a 3D to 5D convolution weight with the Dirac delta, so that as many channels as possible pass through unchanged."""
     if tensor.ndim not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
     shape = tensor.shape
@@ -138,13 +138,13 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """U(-a, a) with a = gain sqrt(6 / (fan_in + fan_out))."""
+    """Fill with values from U(-a, a), a = gain sqrt(6 / (fan_in + fan_out)) (Glorot & Bengio 2010)."""
     bound = math.sqrt(3.0) * gain * math.sqrt(2.0 / sum(fans(tensor)))
     return uniform_(tensor, -bound, bound, generator)
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """N(0, gain² 2 / (fan_in + fan_out))."""
+    """Fill with values from N(0, gain² 2 / (fan_in + fan_out)) (Glorot & Bengio 2010)."""
     return normal_(tensor, 0.0, gain * math.sqrt(2.0 / sum(fans(tensor))), generator)
 
 
@@ -153,7 +153,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
-    """U(-b, b) with b = gain sqrt(3 / fan). A tensor without elements stays as it is."""
+    """Fill with values from U(-b, b), b = gain sqrt(3 / fan) (He et al. 2015); an empty tensor is returned unchanged."""
     if 0 in tensor.shape:
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
@@ -161,14 +161,14 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
 
 
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
-    """N(0, gain² / fan)."""
+    """Fill with values from N(0, gain² / fan) (He et al. 2015); an empty tensor is returned unchanged."""
     if 0 in tensor.shape:
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tensor:
-    """A (semi-)orthogonal matrix times gain; more than two dimensions are taken as (first, all others)."""
+    """Fill with a (semi-)orthogonal matrix times gain, dimensions after the first flattened (Saxe et al. 2013)."""
     if tensor.ndim < 2:
         raise ValueError("Only tensors with 2 or more dimensions are supported")
     if tensor.numel() == 0 or tensor.is_meta:
@@ -182,7 +182,7 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 
 
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
-    """N(0, std²) with a fraction `sparsity` of each column set to zero."""
+    """Fill a 2D tensor with values from N(0, std²), then zero a fraction `sparsity` of each column (Martens 2010)."""
     if tensor.ndim != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
     rows, columns = tensor.shape
@@ -195,7 +195,7 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
 
 def _old_name(new: Callable) -> Callable:
-    """PyTorch's first names, without the underscore at the end; they warn and do the same."""
+    """Return PyTorch's deprecated alias of an initializer, without the trailing underscore; it warns."""
     name = new.__name__
 
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -214,7 +214,7 @@ orthogonal, sparse = _old_name(orthogonal_), _old_name(sparse_)
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
-    """The fan that a mode names; PyTorch's name, which much code uses in spite of its underscore."""
+    """Return the fan selected by `mode`, under PyTorch's name, which is widely used despite the underscore."""
     mode = mode.lower()
     if mode not in ("fan_in", "fan_out"):
         raise ValueError(f"Mode {mode} not supported, please use one of ['fan_in', 'fan_out']")

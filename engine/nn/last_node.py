@@ -1,4 +1,4 @@
-"""PyTorch's deprecated backward hooks of modules, which hang at the node of the last op that ran in them."""
+"""PyTorch's deprecated non-full backward hooks of modules, attached to the node of a module's last op."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def watch(module: Module, old: list[Callable], args: tuple, result: Any) -> None:
-    """Hang hooks `hook(module, grad_input, grad_output)` at the node behind a module's result, its first tensor's if it has several."""
+    """Attach hooks `hook(module, grad_input, grad_output)` to the node of the result, or of its first tensor."""
     first = result
     while not isinstance(first, Tensor):
         first = next(v for v in first.values() if isinstance(v, Tensor)) if isinstance(first, dict) else first[0]
@@ -28,7 +28,7 @@ def watch(module: Module, old: list[Callable], args: tuple, result: Any) -> None
 
 
 def _at(node: Any, module: Module, hook: Callable) -> Callable:
-    """What the node calls: with the gradients that PyTorch's kernel has, which for a linear layer is `addmm(bias, x, weight.T)`."""
+    """Return the node's hook, with the gradients of PyTorch's kernel: a linear layer is `addmm(bias, x, weight.T)` there."""
     kernel = node.op.name == "linear" and len(node.shape) == 2
 
     def turned(grads: tuple) -> tuple:
@@ -46,7 +46,7 @@ def _at(node: Any, module: Module, hook: Callable) -> Callable:
 
 
 def _doubtful(args: tuple, result: Any, node: Any) -> str | None:
-    """Why the last node's gradients are not the module's, in PyTorch's words; None where they are."""
+    """Return PyTorch's warning if the last node's gradients are not the module's, else None."""
     said = "Using {} is deprecated and will be removed in future versions. This hook will be missing some {}".format
     outputs = result if isinstance(result, tuple) else (result,)
     kind = "non-full backward hooks on a Module that does not {} a single Tensor or a tuple of Tensors".format

@@ -1,4 +1,4 @@
-"""LazyModuleMixin: layers that learn their input size from the first input they see."""
+"""`LazyModuleMixin`: base of layers that infer their input size from the first input."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from .parameter import is_lazy
 
 
 class LazyModuleMixin(Module):
-    """The mixin of lazy layers: before the first forward it calls `initialize_parameters(*inputs)` and becomes `cls_to_become`.
+    """Mixin for lazy layers: the first forward calls `initialize_parameters(*inputs)` and changes the class to `cls_to_become`.
 
-    A state dict can be loaded before the first forward too; it sets the shapes.
+    A state dict may be loaded before the first forward; it also sets the shapes.
     """
 
     cls_to_become: type[Module] | None = None
@@ -21,12 +21,12 @@ class LazyModuleMixin(Module):
         self._initialize_hook = self.register_forward_pre_hook(_initialize, with_kwargs=True)
 
     def reset_parameters(self) -> None:
-        """As the module that it becomes, once all shapes are known."""
+        """Reinitialize as the final class does; no effect while shapes are unknown."""
         if not self.has_uninitialized_params():
             super().reset_parameters()  # type: ignore[misc]
 
     def _give_shapes(self, **shapes: tuple) -> None:
-        """Shapes and first values for the tensors of these names, unless a state dict has given them already."""
+        """Set the shapes and initial values of the named tensors, unless a state dict has set them."""
         if self.has_uninitialized_params():
             for name, shape in shapes.items():
                 if (tensor := getattr(self, name)) is not None:
@@ -34,11 +34,11 @@ class LazyModuleMixin(Module):
             self.reset_parameters()
 
     def initialize_parameters(self, *args: Any, **kwargs: Any) -> None:
-        """Give the uninitialized parameters their shapes, from the first forward's arguments."""
+        """Set the shapes of the uninitialized parameters from the arguments of the first forward."""
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self) -> bool:
-        """Whether a parameter or buffer still waits for its shape."""
+        """Return whether any parameter or buffer has no shape yet."""
         return any(is_lazy(t) for table in (self._parameters, self._buffers) for t in table.values())
 
 

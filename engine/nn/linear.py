@@ -14,7 +14,7 @@ from .parameter import Parameter, UninitializedParameter, blank
 
 
 class Identity(Module):
-    """Returns its input; any arguments are accepted and ignored."""
+    """Return the input unchanged; constructor arguments are accepted and ignored."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         super().__init__()
@@ -24,9 +24,9 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """y = x Wᵀ + b, from `(*, in_features)` to `(*, out_features)`.
+    """Affine map y = x Wᵀ + b, from `(*, in_features)` to `(*, out_features)`.
 
-    `weight` is `(out_features, in_features)`, drawn like `bias` from U(-k, k) with k = 1 / sqrt(in_features).
+    `weight` `(out_features, in_features)` and `bias` are initialized from U(-k, k) with k = 1 / sqrt(in_features).
     """
 
     in_features: int
@@ -42,7 +42,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew."""
+        """Reinitialize weight and bias."""
         init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         if self.bias is not None:
             fan_in = self.weight.shape[1]
@@ -57,11 +57,11 @@ class Linear(Module):
 
 
 class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection of attention; it has PyTorch's name, which shows in `print(module)`."""
+    """The output projection of attention, under PyTorch's name, which appears in `print(module)`."""
 
 
 class Bilinear(Module):
-    """y = x1ᵀ A x2 + b, from `(*, in1_features)` and `(*, in2_features)` to `(*, out_features)`; `weight` is `(out, in1, in2)`."""
+    """Bilinear map y = x1ᵀ A x2 + b: `(*, in1_features)` and `(*, in2_features)` to `(*, out_features)`; `weight` is `(out, in1, in2)`."""
 
     def __init__(self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None):
         super().__init__()
@@ -73,7 +73,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw weight and bias anew, from U(-k, k) with k = 1 / sqrt(in1_features)."""
+        """Reinitialize weight and bias from U(-k, k) with k = 1 / sqrt(in1_features)."""
         bound = 1 / math.sqrt(self.weight.shape[1])
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:
@@ -90,7 +90,7 @@ class Bilinear(Module):
 
 
 class LazyLinear(LazyModuleMixin, Linear):
-    """A `Linear` that learns `in_features` from its first input, and is a plain `Linear` from then on."""
+    """`Linear` that infers `in_features` from its first input and then becomes a plain `Linear`."""
 
     cls_to_become = Linear
 
@@ -102,6 +102,6 @@ class LazyLinear(LazyModuleMixin, Linear):
             self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take `in_features` from the input."""
+        """Infer `in_features` from the input and initialize the weights."""
         self.in_features = input.shape[-1]
         self._give_shapes(weight=(self.out_features, self.in_features), bias=(self.out_features,))

@@ -1,4 +1,4 @@
-"""`LinearCrossEntropyLoss`: a linear layer and the cross-entropy of what it says, in one module."""
+"""`LinearCrossEntropyLoss`: a linear layer and the cross-entropy of its output, in one module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .loss import _WeightedLoss
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """How PyTorch cuts the batch into pieces to save memory; checked here as there, and without effect on results."""
+    """PyTorch's options for chunking the batch to save memory: validated here, without effect on results."""
 
     allow_retain_graph: bool = False
     batch_chunk_size: int | None = None
@@ -35,9 +35,10 @@ class LinearCrossEntropyOptions:
 
 
 class LinearCrossEntropyLoss(_WeightedLoss):
-    """`F.linear_cross_entropy` with a weight of its own: input `(in_features,)` or `(N, in_features)`; `options` do not change results.
+    """Linear layer followed by cross-entropy: input `(in_features,)` or `(N, in_features)`, target classes `(N,)`.
 
-    With `out_features` there is a loss for each of its places: targets are `(N, *out_features)`, or `(N, num_classes, *out_features)`.
+    `out_features` adds output dimensions, one loss each: targets are `(N, *out_features)`, or probabilities `(N, num_classes,
+    *out_features)`. `options` does not change results.
     """
 
     def __init__(

@@ -1,4 +1,8 @@
-"""Losses as modules: `forward(input, target)` is the function of the same name in `nn.functional`, with the arguments kept."""
+"""Loss modules: `forward(input, target)` calls the function of the same name in `nn.functional`.
+
+Formulas give one element's loss for input x and target y, which have the same shape unless stated. `reduction` is "mean" (default), "sum"
+or "none".
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from .module import Module
 
 
 class _Loss(Module):
-    """`reduction` is "mean", "sum" or "none"."""
+    """Base of all losses; `reduction` is "mean", "sum" or "none"."""
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"):
         super().__init__()
@@ -30,21 +34,21 @@ class _WeightedLoss(_Loss):
 
 
 class L1Loss(_Loss):
-    """|x - y|."""
+    """Absolute error: |x - y|."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.l1_loss(input, target, reduction=self.reduction)
 
 
 class MSELoss(_Loss):
-    """(x - y)²."""
+    """Squared error: (x - y)²."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
 class SmoothL1Loss(_Loss):
-    """(x - y)² / (2 beta) where |x - y| < beta, else |x - y| - beta / 2."""
+    """Smooth L1 loss: (x - y)² / (2 beta) where |x - y| < beta, else |x - y| - beta / 2 (Girshick 2015)."""
 
     def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", beta: float = 1.0):
         super().__init__(size_average, reduce, reduction)
@@ -55,7 +59,7 @@ class SmoothL1Loss(_Loss):
 
 
 class HuberLoss(_Loss):
-    """(x - y)² / 2 where |x - y| < delta, else delta (|x - y| - delta / 2)."""
+    """Huber loss: (x - y)² / 2 where |x - y| < delta, else delta (|x - y| - delta / 2) (Huber 1964)."""
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0):
         if not isinstance(delta, (int, float)):
@@ -68,7 +72,10 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """-weight[y] x[y] for log-probabilities x `(N, C, *)` and classes y `(N, *)`; the mean is weighted too."""
+    """Negative log-likelihood: -weight[y] x[y], for log-probabilities x `(N, C, *)` and classes y `(N, *)`.
+
+    The mean is weighted too; targets equal to `ignore_index` do not count.
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None, reduction: str = "mean"
@@ -82,7 +89,7 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """PyTorch's old name of `NLLLoss`."""
+    """PyTorch's deprecated alias of `NLLLoss`."""
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None, reduction: str = "mean"
@@ -97,7 +104,11 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """-log softmax(x)[y] for scores x `(N, C, *)` and classes y `(N, *)`, or class probabilities y of the shape of x."""
+    """Cross-entropy: -log softmax(x)[y], for logits x `(N, C, *)` and classes y `(N, *)`, or class probabilities y shaped like x.
+
+    `weight` `(C)` scales the classes, targets equal to `ignore_index` do not count, and `label_smoothing` mixes the target with the uniform
+    distribution (Szegedy et al. 2016).
+    """
 
     def __init__(
         self, weight: Tensor | None = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None,
@@ -118,7 +129,10 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class KLDivLoss(_Loss):
-    """y (log y - x) for log-probabilities x; `reduction="batchmean"` is the mathematical mean over the batch."""
+    """Kullback-Leibler divergence: y (log y - x) for log-probabilities x and probabilities y.
+
+    With `log_target`, y is a log-probability too. `reduction="batchmean"` gives the mathematical divergence, averaged over the batch.
+    """
 
     def __init__(self, size_average: Any = None, reduce: Any = None, reduction: str = "mean", log_target: bool = False):
         super().__init__(size_average, reduce, reduction)
@@ -129,14 +143,14 @@ class KLDivLoss(_Loss):
 
 
 class BCELoss(_WeightedLoss):
-    """-(y log x + (1 - y) log(1 - x)) for probabilities x; the logarithms are cut at -100."""
+    """Binary cross-entropy: -(y log x + (1 - y) log(1 - x)) for probabilities x; logarithms are clamped to at least -100."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
-    """The same for scores x: sigmoid and logarithm in one, without overflow. `pos_weight` scales the term of y = 1."""
+    """Binary cross-entropy of logits, computed without overflow; `pos_weight` scales the term of y = 1."""
 
     weight: Tensor | None
     pos_weight: Tensor | None
@@ -154,7 +168,10 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """exp(x) - y x, or x - y log(x + eps) without `log_input`; `full` adds Stirling's approximation of log(y!)."""
+    """Poisson negative log-likelihood: exp(x) - y x, or x - y log(x + eps) if not `log_input`.
+
+    `full` adds Stirling's approximation of log(y!).
+    """
 
     def __init__(
         self, log_input: bool = True, full: bool = False, size_average: Any = None, eps: float = 1e-8, reduce: Any = None,
@@ -168,7 +185,10 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """(log max(var, eps) + (x - y)² / max(var, eps)) / 2; `full` adds log(2 pi) / 2."""
+    """Gaussian negative log-likelihood: (log max(var, eps) + (x - y)² / max(var, eps)) / 2; `full` adds log(2 pi) / 2.
+
+    `forward(input, target, var)` takes one variance per element, one per row, or a single one.
+    """
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean"):
         super().__init__(reduction=reduction)
@@ -179,7 +199,7 @@ class GaussianNLLLoss(_Loss):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """x where y = 1, max(0, margin - x) where y = -1."""
+    """Hinge embedding loss: x where y = 1, max(0, margin - x) where y = -1."""
 
     def __init__(self, margin: float = 1.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"):
         super().__init__(size_average, reduce, reduction)
@@ -190,28 +210,34 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class SoftMarginLoss(_Loss):
-    """log(1 + exp(-y x)) for y = ±1."""
+    """Logistic loss: log(1 + exp(-y x)) for y = ±1."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """Hinge loss between every target class and every other; targets `(N, C)` list class indices, ended by -1."""
+    """Multi-label hinge loss: sum of max(0, 1 - (x[j] - x[i])) / C over target classes j and other classes i.
+
+    x is `(N, C)` or `(C)`; targets of the same shape list class indices, ended by the first -1.
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Binary cross entropy of scores, averaged over the classes."""
+    """Multi-label binary cross-entropy of logits `(N, C)`, averaged over the classes: `(N)` without reduction."""
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """sum_i max(0, margin - x[y] + x[i])^p / C over the classes i != y."""
+    """Multi-class hinge loss: sum over i != y of max(0, margin - x[y] + x[i])^p / C, for x `(N, C)` and classes y `(N)`.
+
+    `weight` `(C)` scales the terms of each target class; p is 1 or 2.
+    """
 
     def __init__(
         self, p: int = 1, margin: float = 1.0, weight: Tensor | None = None, size_average: Any = None, reduce: Any = None,
@@ -229,7 +255,10 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """1 - cos(x1, x2) where y = 1, max(0, cos(x1, x2) - margin) where y = -1."""
+    """Cosine embedding loss: 1 - cos(x1, x2) where y = 1, max(0, cos(x1, x2) - margin) where y = -1.
+
+    x1 and x2 are `(N, D)` and y is `(N)`, or without N.
+    """
 
     def __init__(self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"):
         super().__init__(size_average, reduce, reduction)
@@ -240,7 +269,7 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """max(0, -y (x1 - x2) + margin)."""
+    """Margin ranking loss: max(0, -y (x1 - x2) + margin) for y = ±1."""
 
     def __init__(self, margin: float = 0.0, size_average: Any = None, reduce: Any = None, reduction: str = "mean"):
         super().__init__(size_average, reduce, reduction)
@@ -251,7 +280,10 @@ class MarginRankingLoss(_Loss):
 
 
 class TripletMarginLoss(_Loss):
-    """max(0, d(anchor, positive) - d(anchor, negative) + margin) with the p-norm distance."""
+    """Triplet loss: max(0, d(anchor, positive) - d(anchor, negative) + margin), with the p-norm distance (Balntas et al. 2016).
+
+    Tensors are `(N, D)` or `(D)`. `swap` replaces d(anchor, negative) with d(positive, negative) if that is smaller.
+    """
 
     def __init__(
         self, margin: float = 1.0, p: float = 2.0, eps: float = 1e-6, swap: bool = False, size_average: Any = None, reduce: Any = None,
@@ -269,7 +301,7 @@ class TripletMarginLoss(_Loss):
 
 
 class TripletMarginWithDistanceLoss(_Loss):
-    """The triplet loss with a distance of your own: any function of two tensors."""
+    """Triplet loss with a custom `distance_function` of two tensors; by default the Euclidean distance."""
 
     def __init__(self, *, distance_function: Callable | None = None, margin: float = 1.0, swap: bool = False, reduction: str = "mean"):
         super().__init__(reduction=reduction)
@@ -291,7 +323,11 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Connectionist temporal classification: minus the log-probability of the targets, summed over all alignments."""
+    """Connectionist temporal classification: the negative log-probability of the targets, summed over all alignments (Graves et al. 2006).
+
+    `forward(log_probs, targets, input_lengths, target_lengths)` takes log-probabilities `(T, N, C)` or `(T, C)` and targets `(N, S)`, or
+    concatenated. "mean" divides by the target lengths first; `zero_infinity` replaces infinite losses with 0.
+    """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False):
         super().__init__(reduction=reduction)

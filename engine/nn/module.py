@@ -1,4 +1,4 @@
-"""Module: the base of every layer and network; it owns parameters, buffers and submodules."""
+"""`Module`, the base class of layers and networks, which owns parameters, buffers and submodules."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ _global_backward_pre_hooks, _global_backward_hooks = hooks.everywhere.backward_b
 _global_parameter_registration_hooks, _global_buffer_registration_hooks, _global_module_registration_hooks = (
     hooks.registered[kind] for kind in ("parameter", "buffer", "module")
 )
-_IncompatibleKeys, _EXTRA_STATE_KEY_SUFFIX = states.IncompatibleKeys, states.EXTRA  # PyTorch's names, which libraries import
+_IncompatibleKeys, _EXTRA_STATE_KEY_SUFFIX = states.IncompatibleKeys, states.EXTRA  # PyTorch's names, imported by libraries
 
 
 class Module:
-    """A piece of a network: write `__init__` (assign parameters and submodules as attributes) and `forward`, then call the module.
+    """Base class of neural networks: assign parameters and submodules in `__init__`, define `forward`, and call the module.
 
-    `Parameter`s and `Module`s assigned as attributes are found by `parameters()`, `state_dict()`, `to()` and the rest.
+    `Parameter`s and `Module`s assigned as attributes are registered, so that `parameters()`, `state_dict()` and `to()` include them.
     """
 
     _version = 1
     dump_patches = False  # PyTorch's names, for subclasses that set them
     call_super_init = False
-    _hooks: ModuleHooks | None = None  # only a module that has hooks has tables for them; `hooks.everywhere` when all modules have some
+    _hooks: ModuleHooks | None = None  # None without hooks; `hooks.everywhere` if only global hooks are registered
     training: bool
     _parameters: dict[str, Parameter | None]
     _buffers: dict[str, Tensor | None]
@@ -62,7 +62,7 @@ class Module:
             super().__init__(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the module's output; every subclass defines it."""
+        """Compute the module's output; subclasses must define it."""
         raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -85,7 +85,7 @@ class Module:
     _compiled_call_impl = None  # nothing is compiled
 
     def _replicate_for_data_parallel(self) -> Self:
-        """A copy with tables of its own, its parameters left out: they are put in as tensors."""
+        """Return a copy with its own tables and without parameters, which the caller sets as plain tensors."""
         replica = self.__new__(type(self))
         replica.__dict__ = {**self.__dict__, "_parameters": {}, "_buffers": dict(self._buffers), "_modules": dict(self._modules)}
         replica._is_replica = True
@@ -94,7 +94,7 @@ class Module:
     # -- registration ------------------------------------------------------------------------------------------------------
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
-        """Add a parameter under a name; None reserves the name and means that there is none."""
+        """Register a parameter under a name; None reserves the name."""
         self._check_name("parameter", name, self._table("_parameters", "parameter"))
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(f"cannot assign '{_type_of(param)}' object to parameter '{name}' (engine.nn.Parameter or None required)")
@@ -103,7 +103,7 @@ class Module:
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Add a tensor that is part of the module's state but not trained; `persistent=False` keeps it out of `state_dict()`."""
+        """Register a tensor that is state but not trained; `persistent=False` excludes it from `state_dict()`."""
         self._check_name("buffer", name, self._table("_buffers", "buffer"))
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (engine.Tensor or None required)")
@@ -113,7 +113,7 @@ class Module:
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name: str, module: Module | None) -> None:
-        """Add a submodule under a name."""
+        """Register a submodule under a name."""
         if module is not None and not isinstance(module, Module):
             if isinstance(module, type) and issubclass(module, Module):
                 raise TypeError(f"{module.__name__} is a class, and a Module object is wanted: write {module.__name__}(...)")
@@ -153,7 +153,7 @@ class Module:
                     own[other].pop(name, None)
             if table != "_buffers":
                 self._non_persistent_buffers_set.discard(name)
-            if name in own[table] and table != "_buffers":  # a Buffer says anew whether it is saved
+            if name in own[table] and table != "_buffers":  # assigning a Buffer also sets whether it is persistent
                 own[table][name] = value
             else:
                 getattr(self, f"register_{kind}")(name, value, *([value.persistent] if table == "_buffers" else ()))
@@ -191,10 +191,10 @@ class Module:
         names = {*dir(type(self)), *self.__dict__, *self._parameters, *self._buffers, *self._modules}
         return sorted(n for n in names if not n[:1].isdigit())
 
-    # -- walking ------------------------------------------------------------------------------------------------------------
+    # -- traversal ----------------------------------------------------------------------------------------------------------
 
     def named_modules(self, memo: set | None = None, prefix: str = "", remove_duplicate: bool = True) -> Iterator[tuple[str, Module]]:
-        """`(path, module)` for this module and all below it; a module that occurs twice comes once, unless told otherwise."""
+        """Yield `(path, module)` for this module and all descendants; shared modules once, unless `remove_duplicate=False`."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -206,12 +206,12 @@ class Module:
                 yield from child.named_modules(memo, f"{prefix}.{name}" if prefix else name, remove_duplicate)
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """This module and all below it."""
+        """Yield this module and all descendants."""
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """`(name, module)` for the direct submodules."""
+        """Yield `(name, module)` for the direct submodules."""
         seen = set()
         for name, child in self._modules.items():
             if child is not None and child not in seen:
@@ -219,7 +219,7 @@ class Module:
                 yield name, child
 
     def children(self) -> Iterator[Module]:
-        """The direct submodules."""
+        """Yield the direct submodules."""
         for _, child in self.named_children():
             yield child
 
@@ -237,25 +237,25 @@ class Module:
                 yield f"{path}.{name}" if path else name, value
 
     def named_parameters(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """`(path, parameter)`, this module's first, then its submodules' in order."""
+        """Yield `(path, parameter)`: this module's first, then those of its submodules in order."""
         return self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, as an optimiser wants them."""
+        """Yield the parameters, as optimizers take them."""
         for _, param in self.named_parameters(recurse=recurse):
             yield param
 
     def named_buffers(self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """`(path, buffer)`, this module's first."""
+        """Yield `(path, buffer)`: this module's first, then those of its submodules in order."""
         return self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers."""
+        """Yield the buffers."""
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def get_submodule(self, target: str) -> Module:
-        """The submodule at a path such as `"encoder.layers.0"`; AttributeError names the step that does not exist."""
+        """Return the submodule at a path such as `"encoder.layers.0"`; AttributeError if a step does not exist."""
         module: Any = self
         for step in target.split(".") if target else ():
             if not hasattr(module, step):
@@ -266,7 +266,7 @@ class Module:
         return module
 
     def set_submodule(self, target: str, module: Module, strict: bool = False) -> None:
-        """Replace the submodule at a path; `strict` refuses to add one where there was none."""
+        """Replace the submodule at a path; with `strict`, AttributeError if there is none to replace."""
         if target == "":
             raise ValueError("Cannot set the submodule without a target name!")
         if not isinstance(module, Module):
@@ -280,11 +280,11 @@ class Module:
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a path such as `"encoder.layers.0.weight"`."""
+        """Return the parameter at a path such as `"encoder.layers.0.weight"`; AttributeError if there is none."""
         return self._get_member(target, lambda owner, name: isinstance(getattr(owner, name), Parameter), "an nn.Parameter")
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a path."""
+        """Return the buffer at a path; AttributeError if there is none."""
         return self._get_member(target, lambda owner, name: name in owner._buffers, "a buffer")
 
     def _get_member(self, target: str, fits: Callable, what: str) -> Any:
@@ -297,7 +297,7 @@ class Module:
         return getattr(owner, name)
 
     def apply(self, fn: Callable[[Module], None]) -> Module:
-        """Call `fn` on every submodule, then on this module: the way to initialise weights."""
+        """Call `fn` on every submodule, then on this module, for example to initialize weights."""
         for child in self.children():
             child.apply(fn)
         fn(self)
@@ -306,7 +306,7 @@ class Module:
     # -- mode and gradients -----------------------------------------------------------------------------------------------
 
     def train(self, mode: bool = True) -> Module:
-        """Set training mode here and below: dropout drops, batch norm uses the batch."""
+        """Set training mode on this module and all descendants: dropout is active, batch norm uses batch statistics."""
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
         self.training = mode
@@ -315,24 +315,24 @@ class Module:
         return self
 
     def eval(self) -> Module:
-        """Set evaluation mode here and below."""
+        """Set evaluation mode on this module and all descendants."""
         return self.train(False)
 
     def requires_grad_(self, requires_grad: bool = True) -> Module:
-        """Set whether the parameters are trained."""
+        """Set `requires_grad` on all parameters."""
         for param in self.parameters():
             param.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters; with `set_to_none=False` they become zeros."""
+        """Reset the gradients of all parameters to None, or to zeros with `set_to_none=False`."""
         for param in self.parameters():
             forget_grad(param, set_to_none)
 
     # -- moving and casting -------------------------------------------------------------------------------------------------
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Module:
-        """Replace the data of every parameter, gradient and buffer by `fn` of it; the parameters stay the same objects."""
+        """Replace the data of every parameter, gradient and buffer with `fn` of it; the Parameter objects are kept."""
         if recurse:
             for child in self.children():
                 child._apply(fn)
@@ -346,9 +346,9 @@ class Module:
     @overload
     def to(self, *, memory_format: Any) -> Module: ...
     def to(self, *args: Any, **kwargs: Any) -> Module:
-        """Move and cast parameters and buffers, in place: `to("cuda")`, `to(engine.float64)`, `to(tensor)`.
+        """Move or cast parameters and buffers in place: `to("cuda")`, `to(engine.float64)`, `to(tensor)`.
 
-        A dtype changes floating-point and complex tensors only, a `memory_format` those of four and five dimensions.
+        `dtype` only affects floating-point and complex tensors; `memory_format` only those with four or five dimensions.
         """
         device, dtype = moving.destination(args, kwargs)
         layout = kwargs.get("memory_format")
@@ -363,7 +363,7 @@ class Module:
         return self._apply(moved)
 
     def type(self, dst_type: Any) -> Module:
-        """Cast all parameters and buffers, integer ones too; to a dtype, or to a type such as "torch.DoubleTensor"."""
+        """Cast all parameters and buffers, including integer ones, to a dtype or to a type such as "torch.DoubleTensor"."""
         return self._apply(lambda t: t.to(dtype=dst_type) if is_lazy(t) else t.type(dst_type))  # type: ignore[attr-defined]
 
     def float(self) -> Module:
@@ -386,22 +386,22 @@ class Module:
         return self._apply(lambda t: moving.moved(t, None, dtype) if t.dtype.is_floating_point else t)
 
     def cpu(self) -> Module:
-        """Move everything to the CPU."""
+        """Move all parameters and buffers to the CPU."""
         return self.to(devices.CPU)
 
     def cuda(self, device: Any = None) -> Module:
-        """Move everything to a GPU."""
+        """Move all parameters and buffers to a GPU."""
         return self.to(devices.device("cuda" if device is None else device))
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
-        """Move to a device without copying: the values of parameters and buffers are not set."""
+        """Move to a device without copying; the values of parameters and buffers are uninitialized."""
         return self._apply(lambda t: moving.unset(t, device), recurse)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted as in PyTorch; every call runs eagerly, so results and speed stay what they were."""
+        """Accepted for PyTorch compatibility, without effect: calls always run eagerly."""
 
     def share_memory(self) -> Module:
-        """Put parameters and buffers into memory that processes forked from here share."""
+        """Move parameters and buffers to memory shared with forked processes."""
         return self._apply(lambda t: t.share_memory_())
 
     # -- hooks ----------------------------------------------------------------------------------------------------------------
@@ -412,7 +412,10 @@ class Module:
         return self.__dict__["_hooks"]
 
     def register_forward_pre_hook(self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False) -> Handle:
-        """Call `hook(module, args)` before forward; what it returns, unless None, replaces the arguments."""
+        """Call `hook(module, args)` before forward; a return value other than None replaces the arguments.
+
+        With `with_kwargs`, call `hook(module, args, kwargs)`, which returns None or `(args, kwargs)`.
+        """
         own = self._own_hooks()
         handle = hooks.hang(own.before, hook, prepend)
         if with_kwargs:
@@ -422,9 +425,9 @@ class Module:
     def register_forward_hook(
         self, hook: Callable, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
     ) -> Handle:
-        """Call `hook(module, args, output)` after forward; what it returns, unless None, replaces the output.
+        """Call `hook(module, args, output)` after forward; a return value other than None replaces the output.
 
-        `with_kwargs` passes `(module, args, kwargs, output)`; `always_call` also calls it (with output None) when forward raised.
+        `with_kwargs` passes `(module, args, kwargs, output)`; `always_call` also calls the hook, with output None, if forward raises.
         """
         own = self._own_hooks()
         handle = hooks.hang(own.after, hook, prepend)
@@ -435,18 +438,21 @@ class Module:
         return handle
 
     def register_full_backward_hook(self, hook: Callable, prepend: bool = False) -> Handle:
-        """Call `hook(module, grad_input, grad_output)` when the gradients of the module's inputs are known; it may return new ones."""
+        """Call `hook(module, grad_input, grad_output)` once the gradients of the inputs are computed; it may return new ones."""
         self._own_hooks().set_full(True)
         return hooks.hang(self._own_hooks().backward, hook, prepend)
 
     def register_backward_hook(self, hook: Callable) -> Handle:
-        """PyTorch's deprecated backward hook: `grad_input` are the gradients that leave the node of the module's last op, and a
-        FutureWarning says so where that is not the module's own."""
+        """Register a non-full backward hook, deprecated in PyTorch.
+
+        Its `grad_input` are the gradients that leave the node of the module's last op; a FutureWarning is issued where they are not the
+        module's.
+        """
         self._own_hooks().set_full(False)
         return hooks.hang(self._own_hooks().backward, hook)
 
     def register_full_backward_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
-        """Call `hook(module, grad_output)` before the gradient goes back through the module; it may return a new one."""
+        """Call `hook(module, grad_output)` before the module's backward pass; it may return new gradients."""
         return hooks.hang(self._own_hooks().backward_before, hook, prepend)
 
     def register_state_dict_pre_hook(self, hook: Callable) -> Handle:
@@ -454,11 +460,11 @@ class Module:
         return hooks.hang(self._own_hooks().state_before, hook)
 
     def register_state_dict_post_hook(self, hook: Callable) -> Handle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict()` collected this module."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after `state_dict()` has collected this module."""
         return hooks.hang(self._own_hooks().state_after, states.silent(hook))
 
     def _register_state_dict_hook(self, hook: Callable) -> Handle:
-        """As `register_state_dict_post_hook`; what the hook returns, unless None, takes the state dict's place."""
+        """Register a hook like `register_state_dict_post_hook`; a return value other than None replaces the state dict."""
         return hooks.hang(self._own_hooks().state_after, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable) -> Handle:
@@ -469,13 +475,13 @@ class Module:
         return hooks.hang(self._own_hooks().load_before, hook if with_module else states.without_module(hook))
 
     def register_load_state_dict_post_hook(self, hook: Callable) -> Handle:
-        """Call `hook(module, incompatible_keys)` after loading; a key that it takes out of the two lists is forgiven."""
+        """Call `hook(module, incompatible_keys)` after loading; keys that it removes from the two lists are accepted."""
         return hooks.hang(self._own_hooks().load_after, hook)
 
     # -- state ------------------------------------------------------------------------------------------------------------------
 
     def state_dict(self, *args: Any, destination: dict | None = None, prefix: str = "", keep_vars: bool = False) -> dict[str, Any]:
-        """All parameters and persistent buffers by path, sharing memory with the module. `keep_vars` gives the parameters themselves.
+        """Return all parameters and persistent buffers by path, sharing memory with the module; `keep_vars` keeps them attached.
 
         Positional arguments are deprecated, as in PyTorch.
         """
@@ -484,9 +490,10 @@ class Module:
         return states.collect(self, OrderedDict() if destination is None else destination, prefix, keep_vars)
 
     def load_state_dict(self, state_dict: Any, strict: bool = True, assign: bool = False) -> states.IncompatibleKeys:
-        """Copy a state dict into the parameters and buffers; all of it or, when anything does not fit, nothing.
+        """Copy a state dict into the parameters and buffers; nothing is copied if a check fails.
 
-        `strict` wants exactly the module's keys; `assign` takes the given tensors over, with their dtype and device, in place of copying.
+        `strict` requires exactly the module's keys. `assign` stores the given tensors, with their dtype and device, instead of copying.
+        Raises RuntimeError that lists all mismatches.
         """
         return states.load(self, state_dict, strict, assign)
 
@@ -504,13 +511,13 @@ class Module:
     get_extra_state = states.no_extra_state
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave."""
+        """Restore the state that `get_extra_state` returned."""
         raise RuntimeError("Reached a code path in Module.set_extra_state() that should never be called.")
 
-    # -- text -------------------------------------------------------------------------------------------------------------------
+    # -- repr -------------------------------------------------------------------------------------------------------------------
 
     def extra_repr(self) -> str:
-        """What stands between the parentheses of this module's line in its repr."""
+        """Return the text inside the parentheses of this module's repr."""
         return ""
 
     def _get_name(self) -> str:
@@ -542,11 +549,11 @@ for _name, _table, _words in (
     ("_forward_pre_hooks_with_kwargs", "with_kwargs", "hooks before forward that are told keyword arguments"),
     ("_forward_hooks_always_called", "always", "hooks after forward that errors do not keep from being called"),
 ):
-    setattr(Module, _name, _table_of_hooks(_table, _words))  # much code clears or counts these tables by PyTorch's private names
+    setattr(Module, _name, _table_of_hooks(_table, _words))  # code clears or counts these tables by PyTorch's private names
 
 
 def _kind_of(value: Any) -> tuple[str, str | None]:
-    """What kind of member a value is: its name, and the table it goes to."""
+    """Return the kind of member that a value becomes, and its table."""
     if isinstance(value, Parameter):
         return "parameter", "_parameters"
     if isinstance(value, Module):
@@ -560,18 +567,18 @@ hooks.of_class = Module
 
 
 def _type_of(value: Any) -> str:
-    """The type of what cannot be assigned, in PyTorch's words."""
+    """Return the type name of a value that cannot be assigned, as PyTorch prints it."""
     return value.type() if type(value) is Tensor else type(value).__name__  # type: ignore[attr-defined]
 
 
 def sizes(value: Any, dims: int) -> tuple:
-    """A size for each dimension, from one number or a sequence."""
+    """Expand a number or a sequence to one size per dimension."""
     return (value,) * dims if isinstance(value, (int, float)) else tuple(value)
 
 
 def _addindent(text: str, spaces: int) -> str:
-    """All lines but the first moved to the right."""
+    """Indent all lines but the first."""
     return text.replace("\n", "\n" + " " * spaces)
 
 
-indented = _addindent  # the first is PyTorch's name, which layers of programs use in their repr
+indented = _addindent  # the first is PyTorch's name, which custom layers use in their repr

@@ -1,4 +1,4 @@
-"""`sdpa_kernel` and PyTorch's names of attention kernels; `flex_attention` and `bias` when they are named."""
+"""Attention utilities under PyTorch's names: `sdpa_kernel`, `SDPBackend`, and lazily `flex_attention` and `bias`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...base import addresses
 
 
 class SDPBackend(IntEnum):
-    """PyTorch's kernels for scaled dot-product attention. Here there is one, that of the formula: MATH."""
+    """PyTorch's backends for scaled dot-product attention; this engine has one implementation, MATH."""
 
     ERROR = -1
     MATH = 0
@@ -26,14 +26,14 @@ class SDPBackend(IntEnum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """Say which of PyTorch's kernels attention may use in this block. Every call computes the formula, so results do not depend on it."""
+    """Context manager that selects attention backends in PyTorch; here it only checks its arguments, as there is one implementation."""
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
     if not all(isinstance(b, SDPBackend) for b in chosen):
         raise TypeError(f"sdpa_kernel expects SDPBackend members, got {backends!r}")
     yield
 
 
-_LATER = ("bias", "flex_attention")  # imported when a program first names them
+_LATER = ("bias", "flex_attention")  # imported on first access
 
 
 def __getattr__(name: str) -> Any:

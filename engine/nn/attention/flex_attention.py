@@ -1,4 +1,4 @@
-"""`flex_attention`: attention whose scores and mask are functions of the positions, computed eagerly by broadcasting."""
+"""`flex_attention`: attention with user-defined score and mask functions, computed eagerly by broadcasting."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from ...core.ranges import arange
 from ...core.tensor import Tensor
 
 Mod = Callable[..., Any]
-_DEFAULT_SPARSE_BLOCK_SIZE = 128  # by which libraries round lengths up
+_DEFAULT_SPARSE_BLOCK_SIZE = 128  # libraries round lengths up to a multiple of it
 
 
 class AuxRequest(NamedTuple):
-    """What else `flex_attention` is to return."""
+    """The auxiliary outputs requested from `flex_attention`."""
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What `flex_attention` returned beside the output: `(B, H, L)` each, None where it was not asked for."""
+    """The auxiliary outputs of `flex_attention`: `(B, H, L)` each, or None if not requested."""
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """Every query looks at every key."""
+    """Mask function that is True everywhere."""
     return ones((), dtype=dtypes.bool_, device=batch.device)
 
 
 def _positions(sizes: tuple[int, ...], device: Any) -> tuple[Tensor, ...]:
-    """For each dimension its positions, shaped to broadcast against the others."""
+    """Return the indices along each dimension, shaped to broadcast against the others."""
     return tuple(
         arange(n, dtype=dtypes.int32, device=device).reshape([-1 if i == j else 1 for j in range(len(sizes))]) for i, n in enumerate(sizes)
     )
@@ -47,7 +47,10 @@ def _mask(mask_mod: Mod, sizes: tuple[int, ...], device: Any) -> Tensor:
 
 
 def create_mask(mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None) -> Tensor:
-    """The mask `(B, H, Q_LEN, KV_LEN)` of a mask function, or where a score function leaves a score of 0 finite; B and H may be None: 1."""
+    """Return the boolean mask `(B, H, Q_LEN, KV_LEN)` of a mask function; B or H may be None, for 1.
+
+    For a score function, which takes five arguments, the mask is True where it maps a score of 0 to anything but -inf.
+    """
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     if mod_fn.__code__.co_argcount - len(getattr(mod_fn, "__defaults__", None) or ()) == 5:
         scores = mod_fn(zeros(*sizes, device=device), *_positions(sizes, device)).expand(sizes)
@@ -56,12 +59,12 @@ def create_mask(mod_fn: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: i
 
 
 def and_masks(*mask_mods: Mod) -> Mod:
-    """The mask function that is True where all of these are."""
+    """Return a mask function that is True where all of `mask_mods` are."""
     return _joined(mask_mods, lambda a, b: a & b, True)
 
 
 def or_masks(*mask_mods: Mod) -> Mod:
-    """The mask function that is True where one of these is."""
+    """Return a mask function that is True where any of `mask_mods` is."""
     return _joined(mask_mods, lambda a, b: a | b, False)
 
 
@@ -79,21 +82,21 @@ def _joined(mask_mods: tuple, join: Callable, first: bool) -> Mod:
 
 
 def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """How many blocks of each row are set, and all blocks of the row, those first."""
+    """Return the number of set blocks per row, and the indices of all blocks in the row, set ones first."""
     dense = blocks.to(dtypes.int32)
     return dense.sum(-1).to(dtypes.int32), functions["argsort"](dense, -1, descending=True, stable=True).to(dtypes.int32)
 
 
 def _dense(num: Tensor, indices: Tensor) -> Tensor:
-    """The inverse of `_ordered`."""
+    """Invert `_ordered`: return the dense block matrix."""
     set_ = arange(indices.shape[-1], device=num.device) < num.unsqueeze(-1)
     return zeros(*indices.shape, dtype=dtypes.int32, device=num.device).scatter(-1, indices.long(), set_.to(dtypes.int32))
 
 
 class BlockMask:
-    """Which blocks of queries and keys a mask touches, by lists of block numbers, and the mask function for what is inside them.
+    """A block-sparse attention mask: the indices of blocks that may be attended, and a mask function for the entries inside them.
 
-    PyTorch's kernels skip the other blocks; here they are masked as well, and the fields have PyTorch's contents.
+    The fields have PyTorch's contents. PyTorch's kernels skip all other blocks; here they are computed and masked.
     """
 
     def __init__(
@@ -114,7 +117,7 @@ class BlockMask:
         cls, kv_num_blocks: Tensor, kv_indices: Tensor, full_kv_num_blocks: Tensor | None = None, full_kv_indices: Tensor | None = None,
         BLOCK_SIZE: int | tuple[int, int] = 128, mask_mod: Mod | None = None, seq_lengths: tuple[int, int] | None = None,
     ) -> BlockMask:  # fmt: skip
-        """A block mask from the keys' blocks of each block of queries."""
+        """Build a block mask from the key/value blocks that each query block attends to."""
         if (full_kv_num_blocks is None) != (full_kv_indices is None):
             raise AssertionError("full_kv_num_blocks and full_kv_indices must be both provided or omitted")
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
@@ -131,27 +134,27 @@ class BlockMask:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """`(B, H, queries, keys)`."""
+        """The mask's shape, `(B, H, Q_LEN, KV_LEN)`."""
         return (*self.kv_indices.shape[:-2], *self.seq_lengths)
 
     def numel(self) -> int:
-        """How many entries the mask has."""
+        """Return the number of entries in the mask."""
         return math.prod(self.shape)
 
     def to_dense(self) -> Tensor:
-        """1 for each block that the mask touches."""
+        """Return the block mask as a dense tensor, with 1 for each block that is attended, even partially."""
         found = _dense(self.kv_num_blocks, self.kv_indices)
         if self.full_kv_num_blocks is not None and self.full_kv_indices is not None:
             found = found | _dense(self.full_kv_num_blocks, self.full_kv_indices)
         return found
 
     def sparsity(self) -> float:
-        """The share of entries in blocks that the mask does not touch, in percent."""
+        """Return the percentage of entries in blocks that are not attended at all."""
         touched = int(self.to_dense().sum().item()) * self.BLOCK_SIZE[0] * self.BLOCK_SIZE[1]
         return 100 * (1 - touched / self.numel())
 
     def to(self, device: Any) -> BlockMask:
-        """The same mask on another device."""
+        """Return the mask on another device."""
         made = object.__new__(BlockMask)
         made.__dict__ = {k: v.to(device) if isinstance(v, Tensor) else v for k, v in self.__dict__.items()}
         return made
@@ -171,7 +174,7 @@ def create_block_mask(
     mask_mod: Mod, B: int | None, H: int | None, Q_LEN: int, KV_LEN: int, device: Any = None, BLOCK_SIZE: int | tuple[int, int] = 128,
     _compile: bool = False, separate_full_blocks: bool = True,
 ) -> BlockMask:  # fmt: skip
-    """The block mask of a mask function; blocks that it fills are listed apart from those that it cuts, unless told otherwise."""
+    """Build the block mask of a mask function, listing full blocks separately from partial ones if `separate_full_blocks`."""
     size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device)
     rows, columns = -(-Q_LEN // size[0]), -(-KV_LEN // size[1])
@@ -189,10 +192,10 @@ def flex_attention(
     scale: float | None = None, enable_gqa: bool = False, return_lse: bool = False, kernel_options: Any = None, *,
     return_aux: AuxRequest | None = None,
 ) -> Any:  # fmt: skip
-    """softmax(score_mod(Q Kᵀ scale)) V for `(B, H, L, E)`, where `block_mask` lets queries look; the rest has weight 0.
+    """Return softmax(score_mod(Q Kᵀ scale)) V for `(B, H, L, E)` tensors, restricted to the entries that `block_mask` allows.
 
-    `score_mod(score, batch, head, q_idx, kv_idx)` sees all scores at once, the positions as tensors that broadcast against them.
-    `kernel_options` are for kernels that are compiled, and change no result.
+    `score_mod(score, batch, head, q_idx, kv_idx)` is called once with all scores and with index tensors that broadcast against them.
+    `scale` defaults to 1 / sqrt(E). Rows without any allowed key give zeros. `kernel_options` is ignored: there are no compiled kernels.
     """
     for name, x in (("query", query), ("key", key), ("value", value)):
         if x.ndim != 4:
