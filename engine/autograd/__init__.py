@@ -1,4 +1,4 @@
-"""Gradients on demand: `backward`, `grad`, the grad modes, user-written Functions, forward mode, the graph, checks."""
+"""Automatic differentiation: `backward` and `grad`, grad modes, custom Functions, forward mode, graph access and gradient checks."""
 
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from .variable import Variable
 if TYPE_CHECKING:
     from . import forward_ad, functional
 
-_LATER = frozenset({"forward_ad", "functional", "profiler"})  # imported when a program first names them
+_LATER = frozenset({"forward_ad", "functional", "profiler"})  # imported on first access
 __all__ = [
     "Function", "RemovableHandle", "Variable", "backward", "detect_anomaly", "enable_grad", "forward_ad", "function", "functional", "grad",
     "grad_mode", "gradcheck", "gradgradcheck", "graph", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",

@@ -1,4 +1,4 @@
-"""Finding the op whose derivative is nan or fails: `detect_anomaly` notes where each op ran and looks at each backward step."""
+"""Anomaly detection: find the op whose backward fails or returns nan, and the forward line that ran it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..base import errors
 from ..core import devices, tape
 from ..core.call import noting
 
-_places: WeakKeyDictionary = WeakKeyDictionary()  # node -> the stack of calls that made it, as text
+_places: WeakKeyDictionary = WeakKeyDictionary()  # node -> formatted stack of the forward call that created it
 _CORE = tape.__file__
 
 
@@ -26,17 +26,17 @@ class _State:
 
 
 def is_anomaly_enabled() -> bool:
-    """Whether anomalies are looked for."""
+    """Return whether anomaly detection is on."""
     return _State.on
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether nan counts as an anomaly."""
+    """Return whether anomaly detection also checks for nan."""
     return _State.check_nan
 
 
 def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
-    """Look for anomalies from now on, or no longer."""
+    """Turn anomaly detection on or off."""
     on = bool(mode)
     if on and not _State.on:
         _State.noting = noting(note)
@@ -47,13 +47,13 @@ def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
 
 
 def note(node: tape.Node) -> None:
-    """Remember the calls that lead to this node."""
+    """Record the call stack that created this node."""
     frame = errors.user_frame()
     _places[node] = "".join(traceback.format_stack(frame)) if frame is not None else ""
 
 
 class set_detect_anomaly:
-    """Look for anomalies from now on, or no longer; as a context manager the former state comes back at the end."""
+    """Turn anomaly detection on or off; as a context manager, restore the previous state on exit."""
 
     def __init__(self, mode: bool, check_nan: bool = True) -> None:
         self._before = _State.on, _State.check_nan
@@ -67,9 +67,10 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """In the block a backward pass that fails, or gives nan, names the op and shows the line of the forward pass that ran it.
+    """Context manager that reports where in the forward pass a failing backward step comes from.
 
-    With `check_nan` False only failures count. It makes everything slower: use it to look for an error only.
+    If a backward step raises, the op is named in a warning that shows its forward line; a nan gradient raises RuntimeError too, unless
+    `check_nan` is False. Slows every op down: use it for debugging only.
     """
 
     def __init__(self, check_nan: bool = True) -> None:
@@ -89,7 +90,7 @@ class detect_anomaly:
 
 
 def looked_at(steps: Iterator, recorded: bool) -> Iterator:
-    """The steps of a backward pass, each looked at: a RuntimeError where one gives nan, a warning with the forward line where one fails."""
+    """Yield the steps of a backward pass, checking each: nan raises RuntimeError, and a failing step warns with its forward line."""
     try:
         for node, grad, input_grads in steps:
             if _State.check_nan and node.op is not None:
@@ -111,7 +112,7 @@ def _has_nan(array: Any) -> bool:
 
 
 def _node_of(trace: types.TracebackType | None) -> Any:
-    """The node whose step was running when the error was raised."""
+    """Return the node whose backward step was running when the error was raised."""
     while trace is not None:
         frame = trace.tb_frame
         if frame.f_code.co_filename == _CORE and frame.f_code.co_name == "backward_steps":

@@ -1,8 +1,7 @@
-"""Dual numbers: forward mode along one direction while a program runs, `f(make_dual(x, v))`.
+"""Forward-mode differentiation with dual numbers: `f(make_dual(x, v))`.
 
-The tape has what forward mode needs: a dual tensor starts a graph of its own, and `unpack_dual` pushes the tangent through what came of it.
-So what a program computes under `no_grad` within a level is a constant and has no tangent, where PyTorch pushes tangents through it; the
-same holds in `torch.func.jvp`.
+A dual tensor starts a new graph on the tape, and `unpack_dual` pushes its tangent through that graph. Results computed under `no_grad`
+are therefore constants without a tangent, whereas PyTorch propagates tangents through them. The same holds in `torch.func.jvp`.
 """
 
 from __future__ import annotations
@@ -21,48 +20,48 @@ _MAX = 1
 
 
 class _Level:
-    """One dual level that is open: the tangents of its dual tensors, by their nodes."""
+    """An open dual level: the tangents of its dual tensors, keyed by node."""
 
     def __init__(self) -> None:
         self.seeds: dict[Any, Any] = {}
-        self.pushed: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # as long as a tensor lives so does its tangent: jvp runs once
+        self.pushed: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # a tangent lives as long as its node, so each jvp runs once
         self.recorded = False
         self.starts: list[Tensor] = []
 
     def add(self, node: Any, tangent: Tensor, recorded: bool) -> None:
-        """One more dual tensor."""
+        """Register a dual tensor."""
         self.seeds[node] = tangent
         if recorded:
             self.record()
         self.pushed[node] = tangent if self.recorded else tangent.array
 
     def record(self) -> None:
-        """From now on tangents have gradients themselves: those found before are no longer enough."""
+        """Make tangents differentiable from now on, discarding those already computed without a graph."""
         if not self.recorded:
             self.recorded = True
             self.pushed.clear()
             self.pushed.update(self.seeds)
 
     def reached(self, node: Any) -> Tensor | None:
-        """The tangent that has come to this node."""
+        """Return the tangent that reaches this node, or None."""
         if node in self.seeds:
             return self.seeds[node]
         if not self.recorded and any(n.op is None for n in tape.plan([node])):
-            self.record()  # a leaf that requires grad has a part in it
+            self.record()  # a leaf that requires grad contributes
         with enable_grad():
             got = tape.push_forward(node, self.pushed, xp if self.recorded else numpy)
         return got if got is None or isinstance(got, Tensor) else Tensor._wrap(got)
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A primal and its tangent, None where it has none."""
+    """A primal and its tangent; the tangent is None if there is none."""
 
     primal: Tensor
     tangent: Tensor | None
 
 
 def enter_dual_level() -> int:
-    """Open a level; there can be one at a time."""
+    """Enter a dual level and return its index; levels cannot be nested (RuntimeError)."""
     if len(_levels) >= _MAX:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     _levels.append(_Level())
@@ -70,7 +69,7 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Close the level: tangents are gone."""
+    """Exit the dual level and discard its tangents; RuntimeError unless it is the innermost one."""
     if not _levels or level is not None and level != len(_levels) - 1:
         raise RuntimeError(
             f"Trying to exit a forward AD level that was not the last one that was created. This is not supported: level {level}, "
@@ -80,7 +79,7 @@ def exit_dual_level(*, level: int | None = None) -> None:
 
 
 class dual_level:
-    """`with dual_level():` around a computation with dual numbers."""
+    """Context manager that opens a dual level."""
 
     def __enter__(self) -> int:
         self._level = enter_dual_level()
@@ -104,7 +103,11 @@ def _open(level: int | None) -> _Level:
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
-    """A tensor like `tensor` that carries `tangent`, of the same shape, through the ops that follow in this level."""
+    """Return a dual tensor with the values of `tensor` that carries `tangent` through later ops in this level.
+
+    `tangent` has the same shape as `tensor`. Raises RuntimeError without an open level, on a shape mismatch, or if `tensor` already has a
+    tangent in this level; ValueError for dtypes that are neither floating point nor complex.
+    """
     found = _open(level)
     if not isinstance(tensor, Tensor) or not isinstance(tangent, Tensor):
         raise TypeError(f"make_dual: expected two Tensors, got {type(tensor).__name__} and {type(tangent).__name__}")
@@ -131,7 +134,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 
 class _Start:
-    """Where a dual tensor begins, as the tape sees it: an op of no inputs, so that a backward pass ends there."""
+    """The op that creates a dual tensor, as the tape sees it: it has no inputs, so a backward pass ends there."""
 
     name, picks, variadic, view, multi, ruled, exact = "make_dual", False, False, False, False, True, True
     rules, slots, aux, defaults, inputs, params, outputs = (), (), (), {}, (), (), ("out",)
@@ -152,13 +155,13 @@ _dual = _Start()
 
 
 def _start(tensor: Tensor) -> Tensor:
-    """The tensor as the result of something: a leaf could not be written in place, as the first layer of a model may do."""
+    """Make the tensor a non-leaf: a leaf could not be written in place, which a model's first layer may do."""
     tensor.node = tape.Node(_dual, (), {}, (), tensor.array.shape, tensor.array.dtype)
     return tensor
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
-    """The primal, and the tangent that has come to it in this level; None where it depends on no dual tensor, or no level is open."""
+    """Return the primal and its tangent in this level; the tangent is None without an open level or a dependence on a dual tensor."""
     if not _levels:
         return UnpackedDualTensor(tensor, None)
     found = _open(level)

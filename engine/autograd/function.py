@@ -1,4 +1,4 @@
-"""User-written ops: `class Exp(Function)` with `forward(ctx, ...)` and `backward(ctx, *grads)`."""
+"""Custom differentiable ops: subclass `Function` with `forward(ctx, ...)` and `backward(ctx, *grads)`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .function_context import FunctionCtx
 
 
 class _FunctionOp:
-    """A user's Function as the tape sees it: an op whose rules are the user's `backward`."""
+    """A custom Function as the tape sees it: an op whose derivative is the user's `backward`."""
 
     picks = variadic = view = False
     ruled, rules, aux, defaults = True, (), (), {}
@@ -53,7 +53,7 @@ class _FunctionOp:
         ctx = self._context(node)
         if ctx._materialize:
             grads = _materialized(grads, node.attrs["__results__"])
-        # rules transpose, a user's backward does not
+        # the tape's rules transpose; a user's backward does not (hence the conjugates)
         grads = [g.conj() if g is not None and g.array.dtype.kind == "c" else g for g in grads]
         rule = self.function.backward if self.function.backward is not Function.backward else self.function.vjp
         found = rule(ctx, *grads)
@@ -118,12 +118,12 @@ class _FunctionOp:
 
 
 class Function:
-    """A user-written op. Subclass it, write the static methods `forward` and `backward`, and call `YourFunction.apply(...)`.
+    """Base class for custom differentiable ops: define static `forward` and `backward`, then call `YourFunction.apply(...)`.
 
-    `forward(ctx, *args)` works on tensors without recording; `backward(ctx, *grad_outputs)` returns one gradient (or None) for each
-    argument of forward. With `setup_context(ctx, inputs, output)` defined, forward is called without `ctx`. `jvp(ctx, *tangents)` gives
-    the outputs' tangents for forward mode. Under `vmap` its `vmap(info, in_dims, *args)` runs, or with `generate_vmap_rule` forward and
-    backward themselves, on tensors of one sample.
+    `forward(ctx, *args)` runs without recording. `backward(ctx, *grad_outputs)` returns one gradient (or None) per argument of `forward`.
+    If `setup_context(ctx, inputs, output)` is defined, `forward` is called without `ctx`. `jvp(ctx, *tangents)` returns the outputs'
+    tangents in forward mode. Under `vmap`, the static method `vmap(info, in_dims, *args)` runs; with `generate_vmap_rule = True`, `forward`
+    and `backward` themselves run on per-sample tensors.
     """
 
     generate_vmap_rule = False
@@ -148,7 +148,7 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple, output: Any) -> Any:
-        """What `forward` without `ctx` leaves for backward."""
+        """Save what backward needs, for a `forward` that takes no `ctx`."""
         raise NotImplementedError("setup_context is not implemented.")
 
     @staticmethod
@@ -159,26 +159,26 @@ class Function:
 
     @staticmethod
     def vjp(ctx: Any, *grad_outputs: Any) -> Any:
-        """Another name for `backward`."""
+        """Alias of `backward`."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom autograd.Function to use it with backward mode AD."
         )
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """The outputs' tangents for those of the inputs."""
+        """Return the outputs' tangents, given the inputs' tangents."""
         raise NotImplementedError("You must implement the jvp function for custom autograd.Function to use it with forward mode AD.")
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple, *args: Any) -> Any:
-        """`(outputs, out_dims)` for whole batches: `in_dims` says which dimension of each argument is the batch, None where it has none."""
+        """Return `(outputs, out_dims)` for whole batches; `in_dims` gives each argument's batch dimension, or None."""
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set generate_vmap_rule=True."
         )
 
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
-        """Run `forward` and put one node on the tape. With `setup_context`, defaults and keywords become arguments by position."""
+        """Run `forward` and record one node; with `setup_context`, defaults and keyword arguments are bound to positions first."""
         set_up = cls.setup_context is not Function.setup_context
         if set_up and (kwargs or len(args) < len(_parameters(cls.forward).parameters)):
             bound = _parameters(cls.forward).bind(*args, **kwargs)
@@ -205,7 +205,7 @@ class Function:
             tape.mode.grad, observe.current = before, watcher
         single = not isinstance(result, tuple)
         outputs = (result,) if single else result
-        # an input handed through unchanged becomes a new tensor, unless it was written in place
+        # an input returned unchanged becomes a new tensor, unless it was written in place
         outputs = tuple(
             _seen_as(o) if isinstance(o, Tensor) and any(o is a for a in args) and not any(o is d for d in ctx._dirty) else o
             for o in outputs
@@ -265,7 +265,7 @@ _DIRTY_VIEW = (
 
 
 def _seen_as(x: Tensor) -> Tensor:
-    """A new tensor that views all of `x`; detached from its graph in no_grad mode."""
+    """Return a view of all of `x`, detached in no_grad mode."""
     if x.node is not None and not tape.mode.grad:
         return x.detach()
     out = x._like(x.array)
@@ -274,12 +274,12 @@ def _seen_as(x: Tensor) -> Tensor:
 
 
 def _told(x: Any) -> tuple | None:
-    """The shape and dtype of a tensor; None for what is none."""
+    """Return a tensor's shape and dtype, or None for any other value."""
     return (x.array.shape, x.array.dtype) if isinstance(x, Tensor) else None
 
 
 def _materialized(found: list, told: tuple, beside: list | None = None) -> list:
-    """Gradients or tangents with zeros for tensors that have none; None stays in the place of what is no tensor."""
+    """Replace missing gradients or tangents with zeros; None stays where the value is not a tensor."""
     like = next(t for t in beside or found if t is not None)
     return [
         like.new_zeros(at[0], dtype=dtypes.FROM_NUMPY[at[1]]) if t is None and at is not None else t
@@ -293,7 +293,7 @@ def _parameters(forward: Callable) -> inspect.Signature:
 
 
 class InplaceFunction(Function):
-    """A Function that may be told to change its input in place, as those of before PyTorch 0.4 were."""
+    """A Function with an `inplace` flag, kept for code from before PyTorch 0.4."""
 
     def __init__(self, inplace: bool = False) -> None:
         super().__init__()
@@ -301,7 +301,7 @@ class InplaceFunction(Function):
 
 
 class _Twice(Function):
-    """Hands a gradient through, tied to what it depends on; it cannot be differentiated again."""
+    """Pass a gradient through, tied to its sources; differentiating it again raises RuntimeError."""
 
     @staticmethod
     def forward(ctx: Any, found: Tensor, *sources: Tensor) -> Tensor:
@@ -313,7 +313,7 @@ class _Twice(Function):
 
 
 def refusing(value: Tensor, *sources: Tensor) -> Tensor:
-    """The value, tied to what it was made from so that to differentiate it is a RuntimeError, not a wrong number."""
+    """Return `value` tied to its sources, so that differentiating it raises RuntimeError instead of giving a wrong gradient."""
     return _Twice.apply(value, *sources)
 
 
@@ -321,7 +321,7 @@ xp.refusing = refusing
 
 
 def once_differentiable(backward: Callable) -> Callable:
-    """Mark a Function's `backward` as having no derivative itself: differentiating through it is a RuntimeError, not a wrong number."""
+    """Mark a Function's `backward` as not differentiable: differentiating through it raises RuntimeError, not a silent wrong gradient."""
 
     @functools.wraps(backward)
     def once(ctx: Any, *grads: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`ctx` of a user-written Function: what its `forward` leaves for `backward` and `jvp`."""
+"""The `ctx` object of a custom Function: passes state from `forward` to `backward` and `jvp`."""
 
 from __future__ import annotations
 
@@ -13,41 +13,44 @@ from . import graph
 
 
 class FunctionCtx:
-    """What `forward` leaves for `backward`. Any attribute can be set on it; tensors go through `save_for_backward`."""
+    """State that `forward` leaves for `backward`: any attribute may be set; tensors should go through `save_for_backward`."""
 
     def __init__(self, needs: tuple) -> None:
         self.needs_input_grad = needs
         self._saved = _Saved()
         self._recorded: Callable = lambda: self._saved
-        self._pushing = False  # whether jvp runs, not backward
+        self._pushing = False  # True while jvp runs, not backward
         self._dirty: tuple = ()
         self._no_grad: tuple = ()
         self._materialize = True
-        self._name, self._sealed = "", math.inf  # whose backward it is for, and when forward was done
+        self._name, self._sealed = "", math.inf  # the Function's name, and the time when forward finished
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors (inputs or outputs, or any) for backward."""
+        """Save tensors (inputs, outputs or others) for `backward`; TypeError for any other value except None."""
         self._saved.backward = _tensors(tensors, "save_for_backward")
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Keep tensors for `jvp`, where they are `saved_tensors`."""
+        """Save tensors for `jvp`, which reads them as `saved_tensors`."""
         self._saved.forward = _tensors(tensors, "save_for_forward")
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Say which inputs forward changed in place; it must return them."""
+        """Declare the inputs that `forward` modified in place; it must return them."""
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Say which outputs carry no gradient."""
+        """Declare outputs as non-differentiable."""
         self._no_grad = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
-        """False: backward gets None, not zeros, for outputs that nobody used."""
+        """Set whether `backward` receives zeros (True, the default) or None (False) as the gradient of unused outputs."""
         self._materialize = value
 
     @property
     def saved_tensors(self) -> tuple:
-        """The saved tensors, tied to the tape again. SpoiledError when one was written in place since, GraphFreedError when gone."""
+        """The saved tensors, reattached to the tape.
+
+        Raises SpoiledError if one was modified in place since it was saved, and GraphFreedError if the graph was freed.
+        """
         kept = self._recorded()
         if kept is None:
             raise tape.freed(self._name)
@@ -61,7 +64,7 @@ class FunctionCtx:
         return tuple(t.open() if isinstance(t, (_Output, _Packed)) else t for t in saved)
 
     def _seal(self, name: str, node: tape.Node, outputs: tuple) -> None:
-        """From now on the node has the tensors, and frees them. Outputs are kept as arrays: with what it made a node would be a cycle."""
+        """Move the saved tensors to the node, which frees them. Outputs are kept as arrays: a node that holds its own output is a cycle."""
         self._name, self._sealed = name, node.time
         own, hooks, saved = {id(o) for o in outputs}, graph.packing(), self._saved
         if hooks is not None:
@@ -76,7 +79,7 @@ class FunctionCtx:
 
 
 class _Saved:
-    """The tensors that a Function saved."""
+    """The tensors saved by a Function."""
 
     def __init__(self) -> None:
         self.backward: tuple = ()
@@ -91,7 +94,7 @@ def _tensors(tensors: tuple, name: str) -> tuple:
 
 
 class _Output:
-    """A saved output: its array, and a weak way back to its node. One of several may be gone, and its node with it: it is made again."""
+    """A saved output: its array and a weak reference to its node, which is recreated if it was one of several outputs and is gone."""
 
     def __init__(self, array: Any, node: Any) -> None:
         self.array, self._node = array, ref(node) if node is not None else lambda: None
@@ -101,7 +104,7 @@ class _Output:
         return self.tied(self.array)
 
     def tied(self, array: Any) -> Tensor:
-        """A tensor of this array, at the node."""
+        """Return a tensor with this array, attached to the node."""
         out, source = Tensor._wrap(array), self._source()
         out.node = self._node()
         if out.node is None and source is not None:
@@ -110,7 +113,7 @@ class _Output:
 
 
 class _Packed:
-    """A saved tensor that hooks packed. What they give back has its numbers; its place on the tape is kept here: an output's, or a node."""
+    """A saved tensor packed by hooks: unpacking returns its values, while its node (or its place as an output) is kept here."""
 
     __slots__ = ("_kept", "_place")
 

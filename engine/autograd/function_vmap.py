@@ -1,4 +1,4 @@
-"""User-written Functions under `vmap`: by their own `vmap`, which gets whole batches."""
+"""Custom Functions under `vmap`: dispatch to the Function's own `vmap` rule, which receives whole batches."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from ..core.tensor import Tensor
 
 
 class VmapInfo(NamedTuple):
-    """What a Function's `vmap` is told: how many samples there are, and what random functions may do."""
+    """The `info` argument of a Function's `vmap`: the batch size and the randomness mode."""
 
     batch_size: int
     randomness: str
 
 
 def level_of(args: tuple) -> Level | None:
-    """The innermost vmap that the arguments belong to."""
+    """Return the innermost vmap level among the arguments, or None."""
     inside = space([a.array for a in args if isinstance(a, Tensor)])
     return inside.level if inside.__class__ is Namespace else None
 
 
 def own_rule(cls: Any, default: Any) -> bool:
-    """Whether the Function's own `vmap` is to run; if not, its forward runs on samples. RuntimeError where it allows neither, or both."""
+    """Return whether to use the Function's own `vmap`; if not, its forward runs on samples. RuntimeError if it defines both or neither."""
     if cls.vmap is not default:
         if cls.generate_vmap_rule:
             raise RuntimeError(
@@ -40,7 +40,7 @@ def own_rule(cls: Any, default: Any) -> bool:
 
 
 def mapped(cls: Any, level: Level, args: tuple, kwargs: dict) -> Any:
-    """Run the Function's `vmap` on whole batches, outside of the level, and bring what it gives back in."""
+    """Run the Function's `vmap` on whole batches outside the level, then wrap its outputs in the level again."""
     inner = [isinstance(a, Tensor) and a.array.__class__ is Batched and a.array.level is level for a in args]
     given = [unbatch(a, level) if i else a for a, i in zip(args, inner, strict=True)]
     levels, running.levels = running.levels, [v for v in running.levels if v is not level]

@@ -1,6 +1,6 @@
-"""Whole derivatives of functions: `jacobian`, `hessian`, `vjp`, `jvp`, `vhp`, `hvp`, with PyTorch's signatures.
+"""Jacobians, Hessians and their products: `jacobian`, `hessian`, `vjp`, `jvp`, `vhp`, `hvp`, with PyTorch's signatures.
 
-`jvp` uses forward mode (one walk of the tape from the inputs on), the others reverse mode.
+`jvp` uses forward mode (one walk of the tape from the inputs); the others use reverse mode.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .reverse import grad
 
 
 def _tuple(x: Any, what: str) -> tuple[bool, tuple]:
-    """Whether it came as a tuple, and as one."""
+    """Return whether `x` is a tuple or list, and `x` as a tuple of tensors."""
     whole = tuple(x) if isinstance(x, (tuple, list)) else (x,)
     for i, t in enumerate(whole):
         if not isinstance(t, Tensor):
@@ -27,7 +27,7 @@ def _tuple(x: Any, what: str) -> tuple[bool, tuple]:
 
 
 def _fresh(inputs: tuple, create_graph: bool) -> tuple:
-    """The inputs as new tensors that require grad; tied to the caller's graph only when the result is to be differentiated."""
+    """Return the inputs as new tensors that require grad, attached to the caller's graph only if the result must be differentiable."""
     return tuple(x.view_as(x) if create_graph and x.requires_grad else x.detach().requires_grad_() for x in inputs)
 
 
@@ -48,7 +48,7 @@ def _vector(v: Any, like: tuple, what: str) -> tuple:
 
 
 def _given(found: tuple, inputs: tuple, strict: bool, create_graph: bool, name: str) -> tuple:
-    """Gradients with zeros for inputs that none of the outputs depends on; in strict mode that is refused."""
+    """Replace missing gradients with zeros; in strict mode raise RuntimeError instead."""
     if strict and any(g is None for g in found):
         raise RuntimeError(
             f"{name}: The output of the user-provided function is independent of input {[g is None for g in found].index(True)}. "
@@ -74,7 +74,7 @@ def _shaped(many: bool, values: tuple) -> Any:
 
 
 def _pulled(outputs: tuple, xs: tuple, vs: tuple, create_graph: bool) -> tuple:
-    """One reverse pass from all outputs that depend on anything; None for an input that none of them depends on."""
+    """Run one backward pass from all outputs that require grad; None for inputs that none of them depends on."""
     live = [(o, v) for o, v in zip(outputs, vs, strict=True) if o.requires_grad]
     if not live:
         return (None,) * len(xs)
@@ -82,7 +82,7 @@ def _pulled(outputs: tuple, xs: tuple, vs: tuple, create_graph: bool) -> tuple:
 
 
 def _pushed(o: Tensor, seeds: dict, create_graph: bool, strict: bool, name: str) -> Tensor:
-    """The output's derivative along `seeds` (input's node -> tangent), where what is found on the way is kept for further outputs."""
+    """Return the output's derivative along `seeds` (input node -> tangent), which also caches intermediate tangents for further outputs."""
     t = None if o.node is None else tape.push_forward(o.node, seeds, xp if create_graph else numpy)
     if t is None and strict:
         raise RuntimeError(
@@ -92,14 +92,18 @@ def _pushed(o: Tensor, seeds: dict, create_graph: bool, strict: bool, name: str)
 
 
 def _unit(x: Tensor, j: int) -> Any:
-    """An array like the tensor's, zero but for a 1 at element `j`."""
-    array = devices.namespace(x.array).zeros(x.array.shape, dtype=x.array.dtype)  # not zeros_like: a transposed one has no flat view
+    """Return an array like the tensor's that is zero except for a 1 at flat index `j`."""
+    array = devices.namespace(x.array).zeros(x.array.shape, dtype=x.array.dtype)  # not zeros_like: a transposed array has no flat view
     array.reshape(-1)[j] = 1
     return array
 
 
 def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """`(func(inputs), v^T J)`: the function's value and the vector-Jacobian product, by one reverse pass. `v` has the output's shape."""
+    """Return `(func(inputs), v^T J)`: the value and the vector-Jacobian product, in one backward pass.
+
+    `v` has the output's shape and may be omitted for a single one-element output. With `strict`, RuntimeError if the output is independent
+    of an input.
+    """
     many, xs = _tuple(inputs, "inputs")
     with enable_grad():
         xs = _fresh(xs, create_graph)
@@ -110,7 +114,11 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 
 def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """`(func(inputs), J v)`: the function's value and its derivative along `v`, in forward mode. `v` has the inputs' shapes."""
+    """Return `(func(inputs), J v)`: the value and its derivative along `v`, in forward mode.
+
+    `v` has the inputs' shapes and may be omitted for a single one-element input. With `strict`, RuntimeError if an output is independent of
+    the inputs.
+    """
     many, xs = _tuple(inputs, "inputs")
     vs = _vector(v, xs, "input")
     with enable_grad():
@@ -127,10 +135,10 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 def jacobian(
     func: Callable, inputs: Any, create_graph: bool = False, strict: bool = False, vectorize: bool = False, strategy: str = "reverse-mode"
 ) -> Any:
-    """The Jacobian of `func`: shape (*output.shape, *input.shape), nested in tuples where func takes or gives several tensors.
+    """Return the Jacobian of `func`, of shape (*output.shape, *input.shape); nested tuples for several inputs or outputs.
 
-    `strategy` "reverse-mode" costs one pass for each output element, "forward-mode" one for each input element; with `vectorize` all of
-    them are one pass under `vmap`. `strict` refuses outputs that do not depend on an input, and does not go with `vectorize`.
+    `strategy="reverse-mode"` costs one pass per output element, "forward-mode" one per input element; `vectorize` runs them all as one pass
+    under `vmap`. `strict` raises RuntimeError if an output is independent of an input, and cannot be combined with `vectorize`.
     """
     if strategy not in ("reverse-mode", "forward-mode"):
         raise AssertionError(
@@ -168,13 +176,13 @@ def _by_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> tuple:
 
 
 def _units(x: Tensor) -> Any:
-    """All unit vectors of a tensor's space: (x.numel, *x.shape)."""
+    """Return all unit vectors of the tensor's space, of shape (x.numel(), *x.shape)."""
     eye = devices.namespace(x.array).eye(x.numel(), dtype=x.array.dtype)
     return Tensor._wrap(eye.reshape((x.numel(), *x.array.shape)))
 
 
 def _all_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> tuple:
-    """`_by_rows` with all rows in one pass."""
+    """Compute the same as `_by_rows`, with all rows in one pass."""
     if not o.requires_grad or not o.numel():
         return _by_rows(o, xs, create_graph, strict)
     found = grad([o], xs, [_units(o)], retain_graph=True, create_graph=create_graph, allow_unused=True, is_grads_batched=True)
@@ -203,7 +211,7 @@ def _by_columns(outputs: tuple, xs: tuple, create_graph: bool, strict: bool, vec
 
 
 def _all_columns(outputs: tuple, x: Tensor, create_graph: bool) -> list:
-    """All columns for one input in one walk of the tape."""
+    """Compute all columns for one input in one walk of the tape."""
     from .mapping import vmap
 
     def column(unit: Tensor) -> tuple:
@@ -215,7 +223,7 @@ def _all_columns(outputs: tuple, x: Tensor, create_graph: bool) -> list:
 
 
 def _first(func: Callable, xs: tuple, strict: bool, name: str) -> tuple[Tensor, tuple]:
-    """The function's one number and its gradient, recorded."""
+    """Return the function's scalar output and its gradient, recorded on the tape."""
     out = func(*xs)
     if not isinstance(out, Tensor) or out.numel() != 1:
         raise RuntimeError(f"The Tensor returned by the function given to {name} should contain a single element")
@@ -231,7 +239,7 @@ def hessian(
     vectorize: bool = False,
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
-    """The second derivatives of a function with one output: shape (*input.shape, *input.shape), nested in tuples for several inputs."""
+    """Return the Hessian of a function with one output element: (*input.shape, *input.shape); nested tuples for several inputs."""
     many, _ = _tuple(inputs, "inputs")
 
     def first(*xs: Tensor) -> Any:
@@ -242,7 +250,7 @@ def hessian(
 
 
 def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """`(func(inputs), v^T H)` for a function with one output."""
+    """Return `(func(inputs), v^T H)`, H the Hessian of a function with a single-element output; `v` has the inputs' shapes."""
     many, xs = _tuple(inputs, "inputs")
     vs = _vector(v, xs, "input")
     with enable_grad():
@@ -253,5 +261,5 @@ def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
 
 
 def hvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
-    """`(func(inputs), H v)` for a function with one output; the Hessian is symmetric, so this is `vhp`."""
+    """Return `(func(inputs), H v)` for a function with a single-element output; H is symmetric, so this equals `vhp`."""
     return vhp(func, inputs, v, create_graph, strict)

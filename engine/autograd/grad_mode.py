@@ -1,4 +1,4 @@
-"""Whether ops are recorded: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`; each a context manager and a decorator."""
+"""Context managers and decorators that switch recording: `no_grad`, `enable_grad`, `set_grad_enabled`, `inference_mode`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..core import tape
 
 
 class _GradMode:
-    """A context manager that is a decorator too, with or without parentheses, of generator functions as well."""
+    """A context manager that also decorates functions and generator functions, with or without parentheses."""
 
     _want = False
 
@@ -26,11 +26,11 @@ class _GradMode:
         tape.mode.grad = self._want
 
     def __exit__(self, *exc: object) -> None:
-        tape.mode.grad = self._before[-1]  # before any call, after which an interrupt may come
+        tape.mode.grad = self._before[-1]  # first, because an interrupt may arrive after any call
         self._before.pop()
 
     def clone(self) -> _GradMode:
-        """Another one of the same kind, for another block."""
+        """Return a new instance of the same kind."""
         return self._clone()
 
     def _clone(self) -> _GradMode:
@@ -57,7 +57,7 @@ class _GradMode:
                         with self._clone():
                             generator.close()
                         raise
-                    except BaseException as error:  # thrown in by the caller: the function decides what becomes of it
+                    except BaseException as error:  # thrown in by the caller: the function decides how to handle it
                         resume, given = generator.throw, (error,)
 
             return steps
@@ -71,17 +71,17 @@ class _GradMode:
 
 
 class no_grad(_GradMode):
-    """Nothing inside is recorded: results do not require grad. Works as `with no_grad():`, `@no_grad()` and `@no_grad`."""
+    """Disable recording: results do not require grad. Use as `with no_grad():`, `@no_grad()` or `@no_grad`."""
 
 
 class enable_grad(no_grad):
-    """Ops inside are recorded again, within a `no_grad` block."""
+    """Enable recording again inside a `no_grad` block."""
 
     _want = True
 
 
 class set_grad_enabled(_GradMode):
-    """Recording on or off: at once when called, and put back at the end when used as a context manager."""
+    """Switch recording on or off, immediately when called; as a context manager, restore the previous mode on exit."""
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
@@ -102,7 +102,7 @@ class set_grad_enabled(_GradMode):
 
 
 class inference_mode(_GradMode):
-    """`no_grad` for code whose results will never meet autograd."""
+    """`no_grad` for code whose results never take part in autograd."""
 
     def __init__(self, mode: bool = True) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class inference_mode(_GradMode):
 
 
 class set_multithreading_enabled(_GradMode):
-    """Accepted as in PyTorch, where it says whether a backward pass may use several threads; here each pass runs in its caller's thread."""
+    """Accepted for PyTorch compatibility, without effect: every backward pass runs in its caller's thread."""
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
@@ -138,10 +138,10 @@ class set_multithreading_enabled(_GradMode):
 
 
 def is_grad_enabled() -> bool:
-    """Whether ops are being recorded in this thread."""
+    """Return whether ops are recorded in this thread."""
     return tape.mode.grad
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is inside `inference_mode`."""
+    """Return whether this thread is in `inference_mode`."""
     return tape.mode.inference

@@ -1,4 +1,4 @@
-"""`gradcheck` and `gradgradcheck`: analytical derivatives against central differences, in double precision."""
+"""`gradcheck` and `gradgradcheck`: compare analytical derivatives with central differences in double precision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _differentiable(outputs: Any) -> list[Tensor]:
 
 
 def _numerical(fn: Callable, inputs: tuple, x: Tensor, outputs: int, eps: float) -> list[Any]:
-    """For each output the Jacobian by central differences, (x.numel, out.numel); of a complex input two: along Re and along Im."""
+    """Return each output's Jacobian by central differences, (x.numel(), out.numel()); two for a complex input, along Re and along Im."""
     flat = x.array.reshape(-1)
     if not numpy.shares_memory(flat, x.array):
         raise ValueError("gradcheck: inputs must be contiguous, for they are changed in place")
@@ -64,7 +64,7 @@ def _pulled(out: Tensor, x: Tensor, seed: numpy.ndarray) -> numpy.ndarray | None
 
 
 def _analytical(out: Tensor, x: Tensor) -> Any:
-    """The Jacobian by one backward pass for each output element, in the form that `_numerical` gives."""
+    """Return the Jacobian by one backward pass per output element, in the same form as `_numerical`."""
     sides = (1, 1j) if out.is_complex() else (1,)
     columns: list[list] = [[] for _ in sides]
     for j in range(out.numel()):
@@ -74,7 +74,7 @@ def _analytical(out: Tensor, x: Tensor) -> Any:
             g = _pulled(out, x, seed)
             into.append(numpy.zeros(x.numel(), x.array.dtype) if g is None else g)
     parts: list[Any] = [numpy.array(c).reshape(out.numel(), x.numel()).T for c in columns]
-    # PyTorch's gradient of a complex tensor is dL/dRe + i dL/dIm; of L = Re(conj(seed) out)
+    # PyTorch's gradient with respect to a complex tensor is dL/dRe + i dL/dIm, here with L = Re(conj(seed) out)
     if x.is_complex():
         along_re, along_im = [p.real for p in parts], [p.imag for p in parts]
         return [re[0] if len(re) == 1 else re[0] + 1j * re[1] for re in (along_re, along_im)]
@@ -82,7 +82,7 @@ def _analytical(out: Tensor, x: Tensor) -> Any:
 
 
 def _forward(fn: Callable, inputs: tuple, x: Tensor, outputs: int) -> list[Any]:
-    """The same Jacobians by forward mode, one call for each input element: a Function's jvp may let go of what its forward kept."""
+    """Return the same Jacobians by forward mode, with one call per input element because a jvp may free what its forward saved."""
     sides = (1, 1j) if x.is_complex() else (1,)
     found: list[list[list]] = [[[] for _ in sides] for _ in range(outputs)]
     for i in range(x.numel()):
@@ -126,13 +126,14 @@ def gradcheck(
     fast_mode: bool = False,
     masked: bool | None = None,
 ) -> bool:
-    """Compare the gradients of `func(*inputs)` with central differences for every input that requires grad; these should be float64.
+    """Compare the gradients of `func(*inputs)` with central differences, for every input that requires grad; use float64.
 
-    Outputs that do not require grad are left out; when none does, none may depend on the inputs. `nondet_tol` is how much two backward
-    passes may differ, `check_batched_grad` compares passes under `vmap` with single ones, `check_forward_ad` forward mode too.
-    `check_grad_dtypes` wants gradients of the inputs' dtypes, which the tape always gives. `fast_mode` asks for random projections of the
-    Jacobians in PyTorch; here they are compared whole, which finds more. `masked` concerns sparse tensors and True is refused.
-    Returns True, or raises GradcheckError (returns False with `raise_exception=False`) naming the input and both Jacobians.
+    Outputs that do not require grad are skipped; if none requires grad, none may depend on the inputs. `nondet_tol` bounds the difference
+    between two backward passes, `check_batched_grad` compares passes under `vmap` with single ones, and `check_forward_ad` also checks
+    forward mode. `check_grad_dtypes` requires gradients with the inputs' dtypes, which the tape always gives. `fast_mode` compares random
+    projections of the Jacobians in PyTorch; here they are compared in full, which is stricter. `masked` concerns sparse tensors; True
+    raises ValueError. Returns True, or raises GradcheckError naming the input and both Jacobians (returns False with
+    `raise_exception=False`).
     """
     if not check_forward_ad and not check_backward_ad:
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -205,7 +206,7 @@ def _agree(found: Any, numerical: Any, i: int, k: int, rtol: float, atol: float,
 
 
 def _undefined(func: Callable, inputs: tuple, checked: list) -> None:
-    """Outputs that nobody used have no gradient: the backward pass must bear that."""
+    """Check that the backward pass accepts outputs without a gradient, as unused outputs have none."""
     outputs = _differentiable(func(*inputs))
     for unused in range(len(outputs) if len(outputs) > 1 else 0):
         some = [o for k, o in enumerate(outputs) if k != unused]
@@ -221,7 +222,7 @@ def _undefined(func: Callable, inputs: tuple, checked: list) -> None:
 
 
 def _batched(func: Callable, inputs: tuple, checked: list) -> None:
-    """Backward passes under vmap against single ones."""
+    """Compare backward passes under vmap with single ones."""
     rng = numpy.random.default_rng(0)
     for o in _differentiable(func(*inputs)):
         seeds = numpy.asarray(rng.normal(size=(2, *o.array.shape))).astype(o.array.dtype)
@@ -237,7 +238,7 @@ def _batched(func: Callable, inputs: tuple, checked: list) -> None:
 
 
 def _seed(output: Tensor, rng: numpy.random.Generator) -> Tensor:
-    """A random gradient of an output."""
+    """Return a random gradient for an output."""
     shape, d = output.array.shape, output.array.dtype
     values = rng.normal(size=shape) + 1j * rng.normal(size=shape) if output.is_complex() else rng.normal(size=shape)
     return Tensor._wrap(numpy.asarray(values).astype(d))
@@ -262,10 +263,10 @@ def gradgradcheck(
     fast_mode: bool = False,
     masked: bool = False,
 ) -> bool:
-    """`gradcheck` of the gradient itself: second derivatives against central differences of the first.
+    """Run `gradcheck` on the gradient itself: second derivatives against central differences of the first.
 
-    `check_rev_over_rev` and `check_fwd_over_rev` say by which modes the second derivatives are taken. `gen_non_contig_grad_outputs` is
-    accepted and changes nothing: the differences change seeds in place, in memory of their own.
+    `check_rev_over_rev` and `check_fwd_over_rev` select how the second derivatives are computed. `gen_non_contig_grad_outputs` is accepted
+    without effect: the differences modify seeds in place, in memory allocated for them.
     """
     if not check_fwd_over_rev and not check_rev_over_rev:
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")

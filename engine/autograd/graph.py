@@ -1,4 +1,4 @@
-"""The graph behind a tensor: its nodes and edges, and what is kept for the backward pass in the arrays' place."""
+"""Access to the autograd graph: nodes, gradient edges, hooks on saved tensors and on gradients."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class Node(abc.ABC):  # noqa: B024  an interface for isinstance: the tape's own classes are registered below
-    """What `grad_fn` is: `name()`, `metadata`, `next_functions`, `register_hook`, `register_prehook`."""
+    """Interface of `grad_fn`: `name()`, `metadata`, `next_functions`, `register_hook`, `register_prehook`."""
 
 
 Node.register(tape.Node)
@@ -28,7 +28,7 @@ Node.register(tape.Leaf)
 
 
 class GradientEdge(NamedTuple):
-    """Where a gradient arrives: a node, and which of its results it belongs to."""
+    """The point where a gradient arrives: a node and the index of its output."""
 
     node: Any
     output_nr: int
@@ -36,7 +36,7 @@ class GradientEdge(NamedTuple):
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
-    """The edge at which the gradient of `tensor` arrives; `backward` and `grad` take it in the tensor's place."""
+    """Return the edge where the gradient of `tensor` arrives; `backward` and `grad` accept it instead of the tensor."""
     if not tensor.requires_grad:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     node = tensor.node
@@ -44,7 +44,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 
 def increment_version(tensor: Any) -> None:
-    """Say that a tensor's memory was changed by something the engine does not see: who saved it can no longer use it."""
+    """Mark a tensor's memory as modified outside the engine, so that a backward pass that saved it raises an error."""
     for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
         inplace.note_write_to(t, "increment_version")
 
@@ -53,7 +53,7 @@ def increment_version(tensor: Any) -> None:
 
 
 class _Hooks(threading.local):
-    """The hooks of this thread, from the outside in, and why there may be none."""
+    """This thread's hooks, outermost first, and the message to raise while hooks are disabled."""
 
     def __init__(self) -> None:
         self.stack: tuple[saved_tensors_hooks, ...] = ()
@@ -64,9 +64,9 @@ _hooks = _Hooks()
 
 
 class saved_tensors_hooks:
-    """Inside the block ops keep `pack_hook(tensor)` for their backward step, and get `unpack_hook(packed)` back in it.
+    """Context manager: ops save `pack_hook(tensor)` for backward, which then reads `unpack_hook(packed)`.
 
-    Of nested blocks the innermost counts. `unpack_hook` must give a tensor with the values of the one that was packed.
+    Of nested blocks, the innermost applies. `unpack_hook` must return a tensor with the same values as the packed one.
     """
 
     def __init__(self, pack_hook: Callable, unpack_hook: Callable) -> None:
@@ -78,10 +78,10 @@ class saved_tensors_hooks:
             raise RuntimeError(_hooks.disabled)
         self._outer.append(_hooks.stack)
         _hooks.stack = (*_hooks.stack, self)
-        noting(self._see).__enter__()  # not kept: that would be a cycle, and what the hooks keep would wait for the collector
+        noting(self._see).__enter__()  # not stored on self: a cycle would keep what the hooks hold until a garbage collection
 
     def __exit__(self, *exc: object) -> None:
-        _hooks.stack = self._outer[-1]  # before any call, after which an interrupt may come
+        _hooks.stack = self._outer[-1]  # first, because an interrupt may arrive after any call
         self._outer.pop()
         noting(self._see).__exit__()
 
@@ -100,7 +100,7 @@ class saved_tensors_hooks:
         return tape.Packed(lambda: tuple(tuple(v.open() for v in k) if isinstance(k, tuple) else k.open() for k in kept))
 
     def pack(self, value: Any, source: Any = None) -> Kept:
-        """What stands for an array: `source` is the node that it comes from, if it is an input that requires grad."""
+        """Pack an array; `source` is its node if it is an input that requires grad."""
         if value is None or not hasattr(value, "dtype"):
             return Kept(None, value)
         tensor = value if isinstance(value, Tensor) else Tensor._wrap(value)
@@ -123,7 +123,7 @@ class saved_tensors_hooks:
 
 
 class Kept:
-    """What a hook packed, and the way back."""
+    """A packed value and the hook that unpacks it."""
 
     __slots__ = ("_unpack", "_packed")
 
@@ -144,7 +144,7 @@ class Kept:
 
 
 class SavedTensor:
-    """What a node kept under one name, as `node._raw_saved_self` gives it."""
+    """A tensor saved by a node, returned by attributes such as `node._raw_saved_self`."""
 
     __slots__ = ("_node", "_place")
 
@@ -152,7 +152,7 @@ class SavedTensor:
         self._node, self._place = node, place
 
     def register_hooks(self, pack_hook: Callable, unpack_hook: Callable) -> None:
-        """Keep `pack_hook(tensor)` in its place from now on; the backward step gets `unpack_hook` of that."""
+        """Replace the saved tensor with `pack_hook(tensor)`; the backward step then reads `unpack_hook` of that."""
         node, place, before = self._node, self._place, self._node.saved
         arrays = tape.opened(node)
         kept = saved_tensors_hooks(pack_hook, unpack_hook).pack(node.as_tensor(place, arrays[place]))
@@ -169,15 +169,14 @@ tape.raw_saved = SavedTensor
 
 
 def packing() -> saved_tensors_hooks | None:
-    """The hooks that what is saved now goes through."""
+    """Return the hooks that apply to tensors saved now, or None."""
     return _hooks.stack[-1] if _hooks.stack else None
 
 
 class save_on_cpu(saved_tensors_hooks):
-    """Inside the block what ops keep for their backward step is moved to the host's memory, and back when it is needed.
+    """Context manager: tensors saved for backward are moved to host memory, and back to their device when needed.
 
-    `pin_memory` is accepted and changes nothing here: copies are made when they are asked for. `device_type` names the device that tensors
-    come from; those elsewhere are kept as they are.
+    `pin_memory` and `device_type` are accepted without effect: a copy is made on use, and every tensor is moved.
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
@@ -193,7 +192,7 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Inside the block `saved_tensors_hooks` is a RuntimeError with this message."""
+    """Context manager: entering `saved_tensors_hooks` inside raises RuntimeError with this message."""
     before, _hooks.disabled = _hooks.disabled, error_message
     try:
         yield
@@ -202,19 +201,19 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 
 
 class _Mutable:
-    """What `allow_mutation_on_saved_tensors` yields: the copies it keeps."""
+    """The handle that `allow_mutation_on_saved_tensors` yields for the copies it keeps."""
 
     def __init__(self) -> None:
         self.open = True
 
     def clear(self) -> None:
-        """Forget the copies: backward through what was recorded is an error from now on."""
+        """Invalidate the copies: a backward pass that needs them raises AssertionError from now on."""
         self.open = False
 
 
 @contextmanager
 def allow_mutation_on_saved_tensors() -> Iterator[_Mutable]:
-    """In the block tensors that were saved for backward may be written in place: ops keep copies. Backward must run in the block too."""
+    """Context manager: ops save copies, so saved tensors may be modified in place. The backward pass must run inside the block too."""
     if any(isinstance(h, _Copying) for h in _hooks.stack):
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     context = _Mutable()
@@ -242,7 +241,7 @@ class _Copying(saved_tensors_hooks):
 
 
 class _Handles:
-    """Several hooks that are removed together."""
+    """Several hook handles that are removed together."""
 
     def __init__(self, handles: Sequence[tape.Handle]) -> None:
         self._handles = tuple(handles)
@@ -259,9 +258,9 @@ class _Handles:
 
 
 def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: str = "all") -> _Handles:
-    """Call `fn` once in each backward pass: with all gradients when the last has been computed, or with the first one in mode "any".
+    """Call `fn` once per backward pass: with all gradients after the last one (mode "all"), or with the first one (mode "any").
 
-    In mode "all" `fn` gets a sequence with None for tensors that the pass does not reach.
+    In mode "all", `fn` receives a sequence with None for tensors that the pass does not reach.
     """
     if mode not in ("all", "any"):
         raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
@@ -269,7 +268,7 @@ def register_multi_grad_hook(tensors: Sequence[Tensor], fn: Callable, *, mode: s
     if any(n is None for n in nodes):
         raise RuntimeError("register_multi_grad_hook: expected tensors that require grad")
     lock = threading.Lock()
-    found: dict[int, list] = {}  # by the identity of a pass's plan: the plan, and the gradients so far
+    found: dict[int, list] = {}  # id of a pass's plan -> the plan, the gradients so far, and how many are missing
 
     def hook_of(i: int) -> Callable:
         def hook(grad: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""`vmap`: a function of single samples as one of whole batches."""
+"""`vmap`: turn a function of single samples into a function of batches."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from ..core.tensor import Tensor
 
 
 def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = "error", *, chunk_size: int | None = None) -> Callable:
-    """`func`, written for one sample, as a function of batches: its ops run once for all samples.
+    """Vectorize `func`, written for one sample, over a batch dimension: each op runs once for all samples.
 
-    `in_dims` says which dimension of each input is the batch (None: the input is the same for all samples), as one number or nested as the
-    inputs are; `out_dims` where the batch goes in the outputs; keyword arguments are the same for all samples. `randomness` is "error"
-    (random functions refuse), "same" or "different" numbers for the samples. With `chunk_size` so many samples at a time.
-    ValueError where inputs and `in_dims` do not fit.
+    `in_dims` gives the batch dimension of each input (None: shared by all samples), as one int or nested like the inputs; `out_dims` the
+    batch dimension of each output. Keyword arguments are shared. `randomness`: "error" (random functions raise), or "same" or "different"
+    random values per sample. `chunk_size` limits the samples per call. Raises ValueError if inputs and `in_dims` do not match.
     """
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"Only allowed values for randomness are 'error', 'different', or 'same'. Got {randomness}")
@@ -45,7 +44,7 @@ def vmap(func: Callable, in_dims: Any = 0, out_dims: Any = 0, randomness: str = 
 
 
 def _given(args: tuple, in_dims: Any, name: str) -> tuple[list, list, int]:
-    """For each leaf of the inputs its batch dimension from 0 on, or None; the leaves; and the number of samples."""
+    """Return the batch dimension of each input leaf (non-negative, or None), the leaves, and the batch size."""
     told = f"vmap({name}, in_dims={in_dims}, ...)(<inputs>)"
     if isinstance(in_dims, list):
         in_dims = tuple(in_dims)
@@ -91,12 +90,12 @@ def _given(args: tuple, in_dims: Any, name: str) -> tuple[list, list, int]:
 
 
 def _mapped(func: Callable, name: str, nest: Any, given: list, dims: list, size: int, out_dims: Any, randomness: str) -> tuple[Any, list]:
-    """One run of the function over the whole batch: its outputs, and where the batch went in each."""
+    """Run the function once over the whole batch; return its outputs and the batch dimension of each."""
     mapped: list[tuple] = []
     with contextlib.ExitStack() as after:
-        after.callback(_reach, mapped, name)  # once the level is closed, and where the function has failed too
+        after.callback(_reach, mapped, name)  # runs once the level is closed, even if the function raised
         level = after.enter_context(open_level(size, randomness))
-        # a tensor that is given twice is one inside too, so that a write by one name is seen by the other
+        # a tensor passed twice is a single one inside too, so that a write under one name is visible under the other
         whole = {(id(x), d): x.movedim(d, 0) if d else x for x, d in zip(given, dims, strict=True) if d is not None}
         inside = {key: batch(x, level) for key, x in whole.items()}
         mapped += [(whole[key], x, x.node, x.array, level) for key, x in inside.items()]
@@ -113,7 +112,7 @@ def _mapped(func: Callable, name: str, nest: Any, given: list, dims: list, size:
 
 
 def _reach(mapped: list[tuple], name: str) -> None:
-    """Make each mapped tensor the result of what the function has written to its samples."""
+    """Make each mapped tensor the result of in-place writes to its samples."""
     for whole, samples, node, array, level in mapped:
         if samples.node is None or samples.node.op is None or samples.node is node:  # at most detached, or made a leaf
             continue
@@ -127,24 +126,24 @@ def _reach(mapped: list[tuple], name: str) -> None:
 
 
 def _seen_as(node: Any, source: Any) -> bool:
-    """Whether nothing but views lies between two nodes."""
+    """Return whether only views lie between two nodes."""
     while node is not source and node is not None and node.op is not None and node.op.view:
         node = node.inputs[0]
     return node is source
 
 
 def _written(whole: Tensor, node: tape.Node, level: Level) -> None:
-    """Make `whole` the result of the function's in-place writes to its samples, of which `node` is the last.
+    """Make `whole` the result of the function's in-place writes to its samples; `node` is the last of them.
 
-    What has read the samples since then reads them through `whole` from now on, so that a gradient with respect to `whole` counts it.
+    Ops that have read the samples since then now read them through `whole`, so that a gradient with respect to `whole` includes them.
     """
     samples = copy(node)
     inplace.rebase(whole, unbatch.node(samples, level, whole.array.shape, whole.array.dtype))
     way, n = [], whole.node
-    while n is not samples and n is not None:  # from the tensor as it is now down to the samples
+    while n is not samples and n is not None:  # from the current tensor down to the samples
         way.append(n)
         n = n.inputs[-1]
-    # these nodes lie between the write and the ops that have read its result; of nested levels the outer ones come first
+    # these nodes lie between the write and the ops that read its result; for nested levels the outer ones come first
     step = 16.0 ** (min(len(running.levels), 2) - 3)
     for i, n in enumerate(reversed(way), 1):
         n.time = node.time + i * step
@@ -193,7 +192,7 @@ def _left(x: Any, dim: int | None, level: Level, name: str) -> Any:
 
 
 def _tied(x: Any, given: list) -> None:
-    """Make a result that shares memory with an input a view of it, so that in-place writes to either reach the gradients of both."""
+    """Make a result that shares memory with an input a view of it, so that in-place writes to either one reach both gradients."""
     if not isinstance(x, Tensor) or x.array.__class__ in (Batched, Meta):
         return
     for source in given:
@@ -208,7 +207,7 @@ def _tied(x: Any, given: list) -> None:
 def _in_chunks(
     func: Callable, name: str, nest: Any, given: list, dims: list, size: int, out_dims: Any, randomness: str, chunk_size: int
 ) -> Any:
-    """So many samples at a time, and what came of them joined where the batch is."""
+    """Process `chunk_size` samples at a time and concatenate the results along the batch dimension."""
     state = random.default_generator.get_state() if randomness == "same" else None
     parts: list[list] = []
     result, places = None, []

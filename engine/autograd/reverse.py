@@ -1,4 +1,4 @@
-"""`backward` and `grad`: a reverse pass from some outputs to leaves, or to chosen inputs."""
+"""Reverse mode: `backward` accumulates gradients into leaves, `grad` returns them for chosen inputs."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
             if grad.array.dtype != tensor.array.dtype:
                 grad = Tensor._wrap(grad.array.astype(tensor.array.dtype)) if grad.node is None else grad.to(tensor.dtype)
         if tensor.array.__class__ is Batched and grad.array.__class__ is not Batched:
-            grad = spread(grad, tensor.array.level)  # in a vmap all samples have this gradient
+            grad = spread(grad, tensor.array.level)  # in a vmap, all samples have this gradient
         roots.append((tensor.node, grad if create_graph else grad.array))
     return roots
 
@@ -74,7 +74,7 @@ def start(
     accumulate: bool = True,
     in_place: bool = True,
 ) -> Any:
-    """The steps of a backward pass, not yet taken: `tape.backward_steps` with PyTorch's arguments checked and filled in."""
+    """Check the arguments and return the steps of a backward pass, which has not started yet (see `tape.backward_steps`)."""
     tensors = (tensors,) if isinstance(tensors, (Tensor, GradientEdge)) else tuple(tensors)
     roots = _roots(tensors, grad_tensors, create_graph)
     retain = create_graph if retain_graph is None else retain_graph
@@ -99,7 +99,11 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
-    """Sum the gradients of `tensors` into `.grad` of the leaves they depend on, or of `inputs` only."""
+    """Accumulate the gradients of `tensors` into `.grad` of the leaves they depend on, or only of `inputs`.
+
+    `grad_tensors` has one gradient per tensor, of its shape; None is allowed for one-element tensors. Raises RuntimeError for a tensor that
+    does not require grad.
+    """
     if running.levels:
         raise RuntimeError(
             "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead "
@@ -124,7 +128,7 @@ def backward(
 
 
 def _targets(inputs: Any) -> tuple[tuple, dict]:
-    """The tensors that a pass is to stop at, and a place for what arrives at each."""
+    """Return the tensors where a pass stops, and a dict that maps their nodes to the gradients to come."""
     inputs = (inputs,) if isinstance(inputs, (Tensor, GradientEdge)) else tuple(inputs)
     for x in inputs:
         if not isinstance(x, (Tensor, GradientEdge)):
@@ -145,10 +149,10 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple:
-    """The gradients of the sum of `outputs` with respect to `inputs`, as a tuple; no `.grad` changes.
+    """Return the gradients of the sum of `outputs` with respect to `inputs`, as a tuple; no `.grad` changes.
 
-    RuntimeError when an input was not used, unless `allow_unused` (None in its place) or `materialize_grads` (zeros). With
-    `is_grads_batched` the first dimension of `grad_outputs` counts gradients, and that of the results too: one pass does all.
+    Raises RuntimeError if an input was not used, unless `allow_unused` (its gradient is None) or `materialize_grads` (zeros). With
+    `is_grads_batched`, the first dimension of `grad_outputs` and of the results is a batch of gradients, computed in one pass.
     """
     if not only_inputs:
         warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True)", FutureWarning, stacklevel=2)
@@ -180,7 +184,7 @@ def grad(
 
 
 def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: bool, allow_unused: Any, materialize: bool) -> tuple:
-    """`grad` for a batch of gradients: under `vmap`, so that each step of the pass runs once for all of them."""
+    """Compute `grad` for a batch of gradients under `vmap`, so that each backward step runs once for all of them."""
     from .mapping import vmap
 
     given = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs or ())
@@ -200,10 +204,10 @@ def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: 
 def _tensor_backward(
     self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
 ) -> None:
-    """Sum the gradient of this tensor into `.grad` of every leaf it depends on (or of `inputs` only).
+    """Accumulate the gradient of this tensor into `.grad` of every leaf it depends on, or only of `inputs`.
 
-    `gradient` is needed unless the tensor has one element. `retain_graph` keeps the graph for another pass; `create_graph` records
-    the pass itself, for higher derivatives.
+    `gradient` has this tensor's shape and is required unless the tensor has one element. `retain_graph` keeps the graph for another pass;
+    `create_graph` records the pass itself, for higher derivatives.
     """
     backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 

@@ -1,4 +1,4 @@
-"""`Variable`, which wrapped tensors before PyTorch 0.4: now a tensor is one, and `Variable(x)` is another tensor on its memory."""
+"""`Variable`, PyTorch's tensor wrapper from before 0.4: every tensor is one, and `Variable(x)` is a new tensor on the same memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _VariableType(type):
         return isinstance(x, Tensor)
 
     def __call__(cls, data: Any = None, requires_grad: bool = False, volatile: bool | None = None) -> Tensor:
-        """A tensor on the memory of `data`, cut from its graph. TypeError for what is no tensor; `volatile` has no effect, and warns."""
+        """Return a tensor that shares the memory of `data`, detached; TypeError for other types. `volatile` only warns."""
         if volatile:
             warnings.warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.", stacklevel=2)
         if data is None:

@@ -1,4 +1,4 @@
-"""Functions of functions, with PyTorch's names: derivatives, `vmap`, and modules as functions of their parameters."""
+"""Function transforms with PyTorch's names: derivatives, `vmap`, and calling modules as functions of their parameters."""
 
 from ..autograd.mapping import vmap
 from .modules import functional_call, replace_all_batch_norm_modules_, stack_module_state

@@ -1,4 +1,4 @@
-"""Modules as functions of their parameters: `functional_call`, stacks of parameters for ensembles, batch norm without statistics."""
+"""Modules as functions of their parameters: `functional_call`, stacked parameters for ensembles, batch norm without running statistics."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call the module with other tensors, by name, in the place of its parameters and buffers; the module itself stays as it is.
+    """Call the module with the given tensors in place of its parameters and buffers; the module itself is unchanged.
 
-    `parameter_and_buffer_dicts`: one dict, or several without common keys. With `tie_weights` what is given for one name counts for
-    all names of the same parameter. With `strict` every parameter and buffer must be given and nothing else: RuntimeError.
+    `parameter_and_buffer_dicts` maps names to tensors: one dict, or several without common keys. With `tie_weights`, a tensor given under
+    one name replaces the parameter under all its names. With `strict`, missing or unexpected keys raise RuntimeError.
     """
     if isinstance(parameter_and_buffer_dicts, dict):
         given = parameter_and_buffer_dicts
@@ -46,7 +46,7 @@ def functional_call(
 
 @contextmanager
 def _lent(module: Module, given: dict, tie_weights: bool, strict: bool) -> Iterator[None]:
-    """The module with these tensors; what it puts in their places meanwhile goes into `given`."""
+    """Temporarily replace the module's tensors; tensors that the call assigns in their places are written back to `given`."""
     own = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
     if strict:
         missing, unexpected = [k for k in own if k not in given], [k for k in given if k not in own]
@@ -90,7 +90,7 @@ def _lent(module: Module, given: dict, tie_weights: bool, strict: bool) -> Itera
 
 
 def stack_module_state(models: Any) -> tuple[dict, dict]:
-    """Parameters and buffers of modules of one class, stacked by name, for `vmap` over an ensemble; the stacks are leaves of their own."""
+    """Stack the parameters and buffers of models of one class by name, for `vmap` over an ensemble; returns two dicts of new leaves."""
     models = list(models)
     if not models:
         raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
@@ -114,7 +114,7 @@ def _stacked(tensors: list) -> Tensor:
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """In place: every batch norm in `root` forgets its running statistics, which `vmap` could not update, and normalises by the batch."""
+    """Make every batch norm in `root` use batch statistics, in place: `vmap` cannot update running statistics."""
     from ..nn import normalization
 
     kinds = tuple(v for k, v in vars(normalization).items() if isinstance(v, type) and "BatchNorm" in k)

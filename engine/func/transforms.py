@@ -1,7 +1,7 @@
-"""Functions that make derivatives of functions: `grad`, `vjp`, `jvp`, `linearize`, and with `vmap` over unit vectors whole Jacobians.
+"""Derivative transforms: `grad`, `vjp`, `jvp`, `linearize`, and full Jacobians by `vmap` over unit vectors.
 
-The function runs on fresh tensors of its own, so that its tape ends there. What comes out is differentiable in its turn where something
-outside wants to know: an argument that requires grad, or a tensor that the function uses besides, as in a transform within a transform.
+The function runs on fresh tensors, where its tape ends. Results stay differentiable if anything outside can receive a gradient: an
+argument that requires grad, or a tensor the function closes over, as in nested transforms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _leaves: WeakSet = WeakSet()  # the leaves that runs start from
 
 
 class _Traced:
-    """One run of a function on fresh inputs: outputs, and which derivatives of them are to be recorded."""
+    """One run of a function on fresh inputs: its outputs, and whether their derivatives must be recorded."""
 
     def __init__(self, func: Callable, args: tuple, argnums: tuple | None, name: str, has_aux: bool) -> None:
         self.outside, self._began = tape.mode.grad, tape.tick()
@@ -38,7 +38,7 @@ class _Traced:
             for i in dict.fromkeys(chosen):
                 given[i] = tree.mapped(functools.partial(self._fresh, name=name), given[i])
             self.nests = [given[i] for i in chosen]
-            # with the nodes that they have now: an in-place write gives the originals others
+            # keep the current nodes: an in-place write gives the originals others
             self.inputs = [x._like(x.array, x.node) for nest in self.nests for x in tree.leaves(nest)]
             result = func(*given)
         self.aux = None
@@ -62,24 +62,24 @@ class _Traced:
         inside = level is None or x.array.__class__ is Batched and x.array.level is level
         if self.outside and x.node is not None:
             return x.view_as(x) if inside else spread(x, level)
-        # in a vmap every sample has a gradient of its own, of what all share too
+        # in a vmap, every sample has its own gradient, also for a shared input
         out = (x.detach() if inside else spread(x.detach(), level)).requires_grad_()
         _leaves.add(out.node)
         return out
 
     def _reaches_out(self, outputs: list) -> bool:
-        """Whether something besides the fresh inputs, of this run and of those within it, would get a gradient."""
+        """Return whether a tensor other than the fresh inputs, of this run and those nested in it, would receive a gradient."""
         if any(x.node.op is not None for x in self.inputs):
             return True
         nodes = tape.plan([o.node for o in outputs if o.node is not None])
         return any(n.op is None and (n.time < self._began or n not in _leaves) for n in nodes)
 
     def released(self, nest: Any) -> Any:
-        """Outputs as the caller gets them: tied to what lies outside, if anything does, never to the fresh inputs alone."""
+        """Return outputs for the caller: attached only if something outside needs gradients, else detached from the fresh inputs."""
         return tree.mapped(lambda t: t.detach() if isinstance(t, Tensor) and not self.open else t, nest)
 
     def pulled(self, seeds: list, create: bool, retain: bool) -> list:
-        """The gradients of the inputs for these gradients of the outputs."""
+        """Return the inputs' gradients, given the outputs' gradients."""
         live = [(o, s) for o, s in zip(self.outputs, seeds, strict=True) if o.node is not None]
         if not live:
             return [xp.zeros_like(x).detach() for x in self.inputs]
@@ -90,7 +90,7 @@ class _Traced:
             )
 
     def pushed(self, tangents: list, create: bool) -> list:
-        """The tangents of the outputs for these tangents of the inputs."""
+        """Return the outputs' tangents, given the inputs' tangents."""
         seeds = {x.node: t if create else t.array for x, t in zip(self.inputs, tangents, strict=True)}
         found = []
         with autograd.enable_grad():
@@ -101,7 +101,7 @@ class _Traced:
 
 
 def _numbers(argnums: Any, n: int, name: str) -> tuple[bool, tuple]:
-    """Whether several arguments are asked for, and which, counted from 0."""
+    """Return whether `argnums` is a tuple, and the chosen arguments as non-negative indices."""
     many = isinstance(argnums, tuple)
     if not many and not isinstance(argnums, int):
         raise RuntimeError(f"argnum must be int or Tuple[int, ...], got: {type(argnums)}")
@@ -130,7 +130,7 @@ def _tensors(outputs: list, name: str) -> None:
 
 
 def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
-    """A function that gives `(gradient, value)` of a function with a scalar output; with `has_aux` `(gradient, (value, aux))`."""
+    """Return a function that computes `(gradient, value)` of a scalar function, or `(gradient, (value, aux))` with `has_aux`."""
 
     @functools.wraps(func, assigned=("__name__", "__qualname__", "__doc__"))
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -155,7 +155,7 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
 
 
 def grad(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
-    """A function that gives the gradient of one with a scalar output, by argument `argnums`; with `has_aux` `(gradient, aux)`."""
+    """Return a function that computes the gradient of a scalar function with respect to argument `argnums`, or `(gradient, aux)`."""
 
     @functools.wraps(func, assigned=("__name__", "__qualname__", "__doc__"))
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -166,7 +166,7 @@ def grad(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
 
 
 def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
-    """`(output, vjp_fn)`, and `aux`: `vjp_fn(cotangents)` gives a tuple of vector-Jacobian products, one for each of the primals."""
+    """Return `(output, vjp_fn)`, plus `aux` with `has_aux`; `vjp_fn(cotangents)` is a tuple of vector-Jacobian products, one per primal."""
     run = _Traced(func, primals, None, "vjp", has_aux)
     _tensors(run.outputs, "vjp(f, *primals)")
 
@@ -191,7 +191,7 @@ def _same_shapes(given: list, like: list, name: str, one: str, other: str) -> No
 
 
 def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
-    """`(output, J v)`, and `aux`: the function's value and its derivative along the tangents, in forward mode."""
+    """Return `(output, J v)`, plus `aux` with `has_aux`: the value and its derivative along the tangents, in forward mode."""
     if not isinstance(primals, tuple):
         raise RuntimeError(
             f"jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals), got {type(primals)}"
@@ -218,7 +218,7 @@ def _recorded(run: _Traced, given: list) -> bool:
 
 
 def linearize(func: Callable, *primals: Any) -> tuple:
-    """`(output, jvp_fn)`: the function runs once; `jvp_fn(*tangents)` pushes tangents through what it did."""
+    """Return `(output, jvp_fn)`: the function runs once, and `jvp_fn(*tangents)` pushes tangents through the recorded run."""
     run = _Traced(func, primals, None, "linearize", False)
     _tensors(run.outputs, "linearize(f, *primals)")
 
@@ -230,11 +230,11 @@ def linearize(func: Callable, *primals: Any) -> tuple:
     return run.released(run.result), jvp_fn
 
 
-# -- whole Jacobians: one walk of the tape with all unit vectors as a batch ------------------------------------------
+# -- full Jacobians: one walk of the tape with all unit vectors as a batch ------------------------------------------
 
 
 def _units(tensors: list) -> list[Tensor]:
-    """All unit vectors of several tensors together: for each, (n, *shape) where n counts the elements of all."""
+    """Return all unit vectors of several tensors together: an (n, *shape) tensor for each, n the total number of elements."""
     n, start, found = sum(t.numel() for t in tensors), 0, []
     for t in tensors:
         m = t.numel()
@@ -248,10 +248,10 @@ def _units(tensors: list) -> list[Tensor]:
 def jacrev(
     func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_size: int | None = None, _preallocate_and_copy: bool = False
 ) -> Callable:
-    """A function that gives the Jacobian, of shape (*output.shape, *input.shape), by reverse mode with all rows as one batch.
+    """Return a function that computes the Jacobian, of shape (*output.shape, *input.shape), in reverse mode with all rows as one batch.
 
-    `chunk_size` limits how many rows are done at a time; `_preallocate_and_copy` is accepted and changes nothing. Several
-    outputs, or several `argnums`, give nests of Jacobians.
+    `chunk_size` limits the rows per batch; `_preallocate_and_copy` is accepted without effect. Several outputs or several `argnums` give
+    nested Jacobians.
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
@@ -284,9 +284,9 @@ def _no_rows(x: Tensor) -> Tensor:
 
 
 def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
-    """The same Jacobian by forward mode, with all columns as one batch: the better one where outputs are more than inputs.
+    """Return a function that computes the Jacobian in forward mode with all columns as one batch, best for more outputs than inputs.
 
-    The function itself runs once, so `randomness` matters only to what is drawn inside nested maps.
+    The function itself runs once, so `randomness` only affects values drawn inside nested maps.
     """
 
     @functools.wraps(func, assigned=("__name__", "__qualname__", "__doc__"))
@@ -316,12 +316,12 @@ def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, randomnes
 
 
 def hessian(func: Callable, argnums: Any = 0) -> Callable:
-    """A function that gives the Hessian, of shape (*output.shape, *input.shape, *input.shape): forward over reverse mode."""
+    """Return a function that computes the Hessian, of shape (*output.shape, *input.shape, *input.shape), by forward over reverse mode."""
     return jacfwd(jacrev(func, argnums), argnums)
 
 
 def functionalize(func: Callable, *, remove: str = "mutations") -> Callable:
-    """The function itself: nothing here traces programs, so that in-place writes and views need no removal; results are the same."""
+    """Return the function unchanged in behavior: nothing here traces programs, so in-place writes and views need not be removed."""
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
             f"functionalize(f, remove='mutations'): received invalid argument for remove={remove}. "
