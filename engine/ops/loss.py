@@ -263,7 +263,7 @@ def is_real(x):
 
 
 def one_target_each(op, input, target):
-    """Raise ValueError, by way of the op, unless there is one target class for each sample."""
+    """Raise ValueError, through the op, unless there is one target class for each sample."""
     given, wanted = input.shape, target.shape
     if not given: op.refuse((input, target), "Expected 1 or more dimensions (got 0)", ValueError)
     n = wanted[0] if wanted else 0

@@ -71,7 +71,7 @@ def _nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_
 
 
 def same_size(op, input, target, rule):
-    """Raise ValueError, by way of the op, unless targets have the input's shape; AttributeError for operands that are no tensors."""
+    """Raise ValueError, through the op, unless targets have the input's shape; AttributeError for operands that are no tensors."""
     if input.size() != target.size(): op.refuse((input, target), rule.format(target.size(), input.size()), ValueError)
 
 

@@ -22,7 +22,7 @@ class Breakpoint:
 
 @dataclass(frozen=True)
 class Breakpoints(ToView):
-    """All breakpoints of the kernel. Those that stand at few nodes are flagged there, too."""
+    """All breakpoints of the kernel. Those at few nodes are flagged there, too."""
 
     kind: ClassVar[str] = "breakpoints"
     re: int | None

@@ -112,7 +112,7 @@ class AskMemory(ToKernel):
 
 @dataclass(frozen=True)
 class Window(ToView):
-    """The part of the time line that was asked for."""
+    """The requested part of the timeline."""
 
     kind: ClassVar[str] = "window"
     re: int | None
@@ -228,7 +228,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Bytes(ToView):
-    """The kernel's memory in a few numbers: cheap enough to be asked for again and again."""
+    """The kernel's memory in a few numbers: cheap enough to request repeatedly."""
 
     kind: ClassVar[str] = "bytes"
     re: int | None

@@ -184,7 +184,7 @@ class PassWatcher(observe.Observer):
         self._outer: list[Followed] = []  # those with a step that began the next one
         self._thread = get_ident()
         if wait is not None and isinstance(inner, Recorder):
-            inner.every_turn = True  # whoever steps through by hand wants to see every iteration
+            inner.every_turn = True  # a user who steps through by hand wants to see every iteration
 
     @property
     def _going(self) -> bool:

@@ -1,4 +1,4 @@
-"""The bugs that can be seeded into a training program: each changes model, optimizer, loss or data, and nobody's source."""
+"""The bugs that can be seeded into a training program: each changes model, optimizer, loss or data, and no source code."""
 
 from __future__ import annotations
 

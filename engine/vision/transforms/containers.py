@@ -22,7 +22,7 @@ def _listed(transform: Any, lines: Sequence[Any]) -> str:
 
 
 class Compose:
-    """Apply the transforms one after another."""
+    """Apply the transforms in sequence."""
 
     def __init__(self, transforms: Sequence[Callable]):
         self.transforms = transforms

@@ -567,7 +567,7 @@ export interface Total {
   peak: number;
 }
 
-/** All breakpoints of the kernel. Those that stand at few nodes are flagged there, too. */
+/** All breakpoints of the kernel. Those at few nodes are flagged there, too. */
 export interface Breakpoints {
   type: "breakpoints";
   v: number;
@@ -576,7 +576,7 @@ export interface Breakpoints {
   breakpoints: Breakpoint[];
 }
 
-/** The kernel's memory in a few numbers: cheap enough to be asked for again and again. */
+/** The kernel's memory in a few numbers: cheap enough to request repeatedly. */
 export interface Bytes {
   type: "bytes";
   v: number;
@@ -1065,7 +1065,7 @@ export interface Why {
   sentence: string;
 }
 
-/** The part of the time line that was asked for. */
+/** The requested part of the timeline. */
 export interface Window {
   type: "window";
   v: number;

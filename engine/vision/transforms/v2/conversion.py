@@ -84,7 +84,7 @@ class ToDtype(OnSamples):
 
 
 class Compose(nn.Module):
-    """Apply the transforms one after another."""
+    """Apply the transforms in sequence."""
 
     def __init__(self, transforms: Sequence[Callable]):
         super().__init__()
