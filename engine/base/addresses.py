@@ -192,7 +192,7 @@ class Loader(importlib.abc.Loader):
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        sys.modules[module.__name__] = self.module  # the import system returns what it finds here afterwards
+        sys.modules[module.__name__] = self.module  # the import system returns the module that it finds here
 
     def get_code(self, fullname: str) -> Any:
         """Return the code of the module's file, for `python -m torch.distributed.run`."""

@@ -16,7 +16,7 @@ class dtype:
     """
 
     __slots__ = ("name", "numpy", "rank", "is_floating_point", "is_complex", "is_signed", "itemsize")
-    __module__ = "torch"  # as it prints
+    __module__ = "torch"  # the module in its repr
 
     def __init__(self, name: str, np_type: Any, rank: int):
         self.name, self.numpy, self.rank = name, numpy.dtype(np_type), rank
@@ -202,7 +202,7 @@ def as_dtype(d: Any) -> dtype:
 class finfo:
     """The limits of a floating-point dtype, like `torch.finfo`. Raises TypeError for other dtypes."""
 
-    __module__ = "torch"  # as it prints
+    __module__ = "torch"  # the module in its repr
 
     def __init__(self, type: dtype | None = None):
         d = as_dtype(type or default)
@@ -229,7 +229,7 @@ class finfo:
 class iinfo:
     """The limits of an integer dtype, like `torch.iinfo`. Raises TypeError for other dtypes."""
 
-    __module__ = "torch"  # as it prints
+    __module__ = "torch"  # the module in its repr
 
     def __init__(self, type: dtype):
         d = as_dtype(type)

@@ -32,7 +32,7 @@ class layout:
     """How a tensor is stored, such as `strided`: one block of memory, read with strides."""
 
     __slots__ = ("name",)
-    __module__ = "torch"  # as it prints
+    __module__ = "torch"  # the module in its repr
 
     def __init__(self, name: str):
         self.name = name
@@ -48,7 +48,7 @@ class memory_format:
     """The memory order of the axes of a dense tensor, such as `channels_last`."""
 
     __slots__ = ("name",)
-    __module__ = "torch"  # as it prints
+    __module__ = "torch"  # the module in its repr
 
     def __init__(self, name: str):
         self.name = name

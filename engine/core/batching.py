@@ -139,11 +139,11 @@ def prepared(xp: Any, forward: Callable, arrays: list, nodes: list, attrs: dict)
     """The namespace, forward, arrays and nodes of a call on the innermost vmap level among its arrays and attributes, if there is one."""
     inside = space(arrays, attrs)
     if inside.__class__ is not Namespace:
-        if inside is meta.space and xp is not inside:  # an index, say
+        if inside is meta.space and xp is not inside:  # a meta tensor among the attributes, such as an index
             raise Refused("Tensor on device meta is not on the expected device cpu!")
         return xp, at_work(xp, forward), arrays, nodes
     arrays, nodes = entered(inside.level, arrays, nodes)
-    if space(attrs) is inside:  # as `x[i]` where only i differs from sample to sample: NumPy cannot run it
+    if space(attrs) is inside:  # such as `x[i]` where only i differs between samples: NumPy cannot run it
         arrays = [inside.marked(a) for a in arrays]
     return inside, at_work(inside, forward), arrays, nodes
 
@@ -208,5 +208,5 @@ def _drawn(fn: Callable, args: tuple, kwargs: dict, level: Level) -> Any:
         one = lambda t, i=i: whole[id(t)][i] if id(t) in whole else t  # noqa: E731
         found.append(fn(*map(one, args), **{k: one(v) for k, v in kwargs.items()}))
     if given and given[0] is args[0] and fn.__name__.endswith("_"):
-        return args[0]  # filled in place, sample by sample: each was a view of it
+        return args[0]  # filled in place: each sample is a view of it
     return batch(functions["stack"](found), level)

@@ -173,7 +173,7 @@ def _unary(op: Any) -> Callable:
             watcher.begins()
         try:
             data = forward(cpu, array) if attrs is defaults else forward(cpu, array, **attrs)
-        except Unbatchable:  # an attribute differs from sample to sample
+        except Unbatchable:  # an attribute differs between samples of a vmap
             return _run(op, (input,), attrs)
         except Exception as error:
             if any(map(_holds, attrs.values())):

@@ -36,7 +36,7 @@ class device:
     """
 
     __slots__ = ("_type", "_index")
-    __module__ = "torch"  # as it prints
+    __module__ = "torch"  # the module in its repr
 
     def __init__(self, type: Any, index: int | None = None):
         if isinstance(type, device) and index is None:
@@ -186,7 +186,7 @@ def namespace(array: Any) -> Any:
 
 
 def of(array: Any) -> device:
-    """The device that an array is on."""
+    """Return the device of an array."""
     while array.__class__ is Batched:
         array = array.inner
     if array.__class__ is Meta:
@@ -202,7 +202,7 @@ def address(array: Any) -> int:
 def common(arrays: list, name: str) -> Any:
     """The namespace for an op on these arrays. A 0-d CPU array may be combined with any device, as in PyTorch.
 
-    Raises Refused for arrays on different devices. `arrays` is changed in place where a 0-d CPU array is converted.
+    Raises Refused for arrays on different devices. 0-d CPU arrays are converted in place in the list `arrays`.
     """
     if not mixed:
         return cpu

@@ -127,7 +127,7 @@ def _given(grads: tuple, recorded: bool) -> list:
     return [g if g is None or g.dtype not in _COMPLEX else g.conj() for g in back]
 
 
-_COMPLEX = {d if whose else d.numpy for d in (dtypes.complex64, dtypes.complex128) for whose in (True, False)}  # Tensors' and arrays'
+_COMPLEX = {d if whose else d.numpy for d in (dtypes.complex64, dtypes.complex128) for whose in (True, False)}  # of Tensors and of arrays
 
 
 def _changed(fn: Callable, shown: tuple, changed: Any) -> tuple:

@@ -81,7 +81,7 @@ class Op(metaclass=OpType):
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision is not computed in float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where the inputs are not first
     picks: ClassVar[bool] = False  # True for the tape's own `pick` only
-    tensors: ClassVar[bool] = False  # takes no numbers in place of tensors: reported after a call has failed, or at once for an in-place op
+    tensors: ClassVar[bool] = False  # accepts no numbers as inputs: checked after a call has failed, or before an in-place op
     dims_first: ClassVar[bool] = False  # `dim` is checked before the dtype, as in PyTorch
     checks: ClassVar[bool] = False  # `prepare` checks more than dtypes, so it is called for floats of one dtype too
     samples: ClassVar[tuple] = (((2, 3),),)  # input shapes for the tests
@@ -216,7 +216,7 @@ class Op(metaclass=OpType):
     def prepare(cls, arrays: list) -> tuple[list, Any]:
         """Promote the inputs and find their device: return the arrays for `forward`, and the array namespace to run it in.
 
-        Raises Refused where dtypes or devices do not fit together.
+        Raises Refused if the dtypes or devices do not match.
         """
         xp = devices.common(arrays, cls.name)
         kind = cls.types

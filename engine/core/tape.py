@@ -350,7 +350,7 @@ def backward_steps(
     `create_graph`. `captured` (`{node: None}`) receives the gradients of those nodes; with `accumulate` False the pass ends at them and
     no leaf's `.grad` changes. With `in_place` False a second gradient of a leaf is added out of place, so that the step can be undone.
 
-    Raises GraphFreedError where saved arrays were freed, and SpoiledError where one was overwritten in place.
+    Raises GraphFreedError if saved arrays were freed, and SpoiledError if one was overwritten in place.
     """
     grads: dict[Any, Any] = {}
     for node, grad in roots:

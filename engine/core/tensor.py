@@ -21,7 +21,7 @@ class Size(tuple):
     """The shape of a tensor: a tuple of integers with `numel()`."""
 
     __slots__ = ()
-    __module__ = "torch"  # as it prints
+    __module__ = "torch"  # the module in its repr
 
     def __new__(cls, sizes: Any = ()) -> Size:
         try:
@@ -75,7 +75,7 @@ class Tensor:
     """
 
     __slots__ = ("array", "node", "__dict__", "__weakref__")
-    __module__ = "torch"  # as it prints
+    __module__ = "torch"  # the module in its repr
     array: Any
     node: Any
     # rarely used attributes live in __dict__ and cost nothing until they are set

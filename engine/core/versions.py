@@ -53,7 +53,7 @@ def last_write_of(array: Any) -> Write | None:
 
 
 def version(array: Any) -> int:
-    """How often the storage of `array` was written in place."""
+    """Return the version of the storage of `array`: how often it was written in place."""
     return version_at(id(storage(array)))
 
 
