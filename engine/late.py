@@ -28,7 +28,7 @@ def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Any:
     """Return the array API namespace: see `engine.array_api`. Raises ValueError for an unsupported `api_version`."""
     array_api = sys.modules[__name__.partition(".")[0]].array_api  # imported lazily by the package
     if api_version is not None and api_version not in array_api.VERSIONS:
-        raise ValueError(f"the array API standard is here in the versions {', '.join(array_api.VERSIONS)}, not {api_version!r}")
+        raise ValueError(f"supported versions of the array API standard are {', '.join(array_api.VERSIONS)}, not {api_version!r}")
     return array_api
 
 
@@ -86,7 +86,7 @@ def _to_sparse(
 def _to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """Convert the matrix to CSR. Raises NotImplementedError if `dense_dim` is not 0."""
     if dense_dim:
-        raise NotImplementedError("to_sparse_csr: dense_dim is not supported, only matrices of numbers are")
+        raise NotImplementedError("to_sparse_csr: dense_dim is not supported, only matrices of scalars")
     return _sparse().to_csr(self)
 
 

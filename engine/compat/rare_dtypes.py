@@ -31,7 +31,7 @@ class _Rare(dtype):
 
     @property
     def numpy(self) -> Any:
-        raise TypeError(f"{self}: this engine has no such numbers; the nearest types are float16, bfloat16, complex64 and int8")
+        raise TypeError(f"{self}: this engine has no such dtype; the nearest ones are float16, bfloat16, complex64 and int8")
 
     def to_real(self) -> dtype:
         return float16 if self.is_complex else self

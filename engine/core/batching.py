@@ -109,7 +109,7 @@ def _sum(array: Any, level: Level) -> Any:
 
 batch = Crossing("batch", "The first dimension becomes the batch of a vmap.", _wrap, True)
 unbatch = Crossing("unbatch", "The batch of a vmap becomes the first dimension.", _unwrap, False)
-spread = Crossing("spread", "What all samples of a vmap share.", _same, True)
+spread = Crossing("spread", "Expand a tensor that all samples of a vmap share.", _same, True)
 gathered = Crossing("gathered", "The sum over the samples of a vmap.", _sum, False)
 batch.back, unbatch.back, spread.back, gathered.back = unbatch, batch, gathered, spread
 

@@ -52,7 +52,7 @@ def made(array: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
 
 def _shape(size: tuple) -> tuple:
     if not size:
-        raise TypeError("the size is missing; () is that of a single number")
+        raise TypeError("the size is missing; use () for a scalar")
     if len(size) == 1 and not hasattr(size[0], "__index__") and hasattr(size[0], "__iter__"):
         size = tuple(size[0])
     try:
@@ -252,11 +252,14 @@ def _beside(make: Any, doc: str) -> Any:
     return new
 
 
-define("new_zeros", _beside(zeros, "Zeros of a size, of this tensor's dtype and on its device."))
-define("new_ones", _beside(ones, "Ones of a size, of this tensor's dtype and on its device."))
-define("new_empty", _beside(empty, "Unset elements of a size, of this tensor's dtype and on its device."))
-define("new_full", _beside(full, "One number everywhere, of this tensor's dtype and on its device."))
-define("new_empty_strided", _beside(empty_strided, "Unset elements under any strides, of this tensor's dtype and on its device."))
+define("new_zeros", _beside(zeros, "Return zeros of a size, by default with this tensor's dtype and device."))
+define("new_ones", _beside(ones, "Return ones of a size, by default with this tensor's dtype and device."))
+define("new_empty", _beside(empty, "Return an uninitialized tensor of a size, by default with this tensor's dtype and device."))
+define("new_full", _beside(full, "Return a tensor filled with a value, by default with this tensor's dtype and device."))
+define(
+    "new_empty_strided",
+    _beside(empty_strided, "Return an uninitialized tensor with any strides, by default with this tensor's dtype and device."),
+)
 
 
 # -- types and dtypes ----------------------------------------------------------------------------------------------------

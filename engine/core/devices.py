@@ -236,7 +236,7 @@ def move(array: Any, to: device) -> Any:
     if to.type == "cpu":
         return cuda().to_host(array)
     if to.type != "cuda":
-        raise NotImplementedError(f"no tensor can be put on the device {str(to)!r} here; this engine computes on cpu and cuda")
+        raise NotImplementedError(f"the device {str(to)!r} is not supported; the engine computes on cpu and cuda")
     return cuda().to_device(array, to.index)
 
 

@@ -141,7 +141,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     found = Tensor._wrap(devices.cuda().from_dlpack(ext_tensor)) if on_gpu else from_numpy(numpy.from_dlpack(ext_tensor))
     moved = found if device is None else found.to(device)
     if copy is False and moved is not found:
-        raise ValueError("from_dlpack: a tensor on another device is a copy, which copy=False forbids")
+        raise ValueError("from_dlpack: moving to another device makes a copy, which copy=False forbids")
     return moved.clone() if copy and moved is found else moved
 
 

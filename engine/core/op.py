@@ -439,7 +439,7 @@ def replacing(name: str, fn: Callable, scatters: bool = False) -> Callable:
         for x in casting.tensors((args, kwargs)) if scatters else ():
             inplace.refuse_shared(self.array, x.array, f"{name}_", True)
         if result.array.shape != self.array.shape:
-            raise RuntimeError(f"{name}_: the result has the shape {result.array.shape}, the tensor to hold it {self.array.shape}")
+            raise RuntimeError(f"{name}_: the result has shape {result.array.shape}, but the tensor has shape {self.array.shape}")
         inplace.put(self, result, f"{name}_")
         return self
 

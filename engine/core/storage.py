@@ -305,7 +305,7 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
 
     Raises RuntimeError for another dtype or device, for a view out of bounds, and for a tensor that requires grad, unless in no_grad mode.
     """
-    _no_recorded(self, "set_(): a tensor that requires grad cannot be made to see other memory; use no_grad or detach()")
+    _no_recorded(self, "set_(): cannot change the memory of a tensor that requires grad; use no_grad or detach()")
     if source is None:
         self.array = devices.namespace(self.array).empty(0, self.array.dtype)
         return self

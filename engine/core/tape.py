@@ -123,7 +123,7 @@ class Node(_Place):
         place = self.op.slots.index(slot)
         kept = opened(self)[place] if self.saved else None
         if kept is None:
-            raise AttributeError(f"{self.name()!r} object has no attribute '_saved_{name}': {self.op.name} did not have to keep it")
+            raise AttributeError(f"{self.name()!r} object has no attribute '_saved_{name}': {self.op.name} did not save it")
         return self.as_tensor(place, kept) if hasattr(kept, "dtype") else kept
 
     def _raw(self, slot: str) -> Any:
@@ -216,7 +216,7 @@ class Leaf(_Place):
         """The tensor whose gradient is accumulated here. Raises AttributeError once it is freed, so that `hasattr` can test for it."""
         tensor = self.tensor()
         if tensor is None:
-            raise AttributeError("AccumulateGrad has no variable any more: the program let go of it, and the graph keeps no leaves")
+            raise AttributeError("AccumulateGrad has no variable: the tensor was freed, as the graph does not keep leaves alive")
         return tensor
 
     def name(self) -> str:

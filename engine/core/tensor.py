@@ -415,7 +415,7 @@ class Tensor:
                 f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
             )
         if self.array.dtype.kind == "V":
-            raise TypeError(f"Got unsupported ScalarType {self.dtype.name}: NumPy has no such numbers; cast with float() first")
+            raise TypeError(f"Got unsupported ScalarType {self.dtype.name}: NumPy has no such dtype; cast with float() first")
         return self._host().view()
 
     def __array_wrap__(self, array: numpy.ndarray, context: Any = None, return_scalar: bool = False) -> Tensor:

@@ -17,11 +17,11 @@ _NEVER = (
     "is_mps", "is_mtia", "is_maia", "is_vulkan", "is_xla", "is_xpu", "is_ipu",
 )  # fmt: skip
 for _name in _NEVER:
-    define(_name, property(lambda self: False, doc=f"{_name}: False of every tensor here: dense, on a CPU or a CUDA device."))
+    define(_name, property(lambda self: False, doc=f"{_name}: False for every tensor of the engine."))
 define("is_cpu", property(lambda self: self.device.type == "cpu", doc="Whether the tensor is in the CPU's memory."))
 define("layout", property(lambda self: strided, doc="`torch.strided`: one block of memory, read with strides."))
-define("name", property(lambda self: None, doc="None: tensors have no names of their own."))
-define("grad_dtype", property(lambda self: self.dtype, doc="The dtype that the gradient has: the tensor's own."))
+define("name", property(lambda self: None, doc="None: tensors have no name."))
+define("grad_dtype", property(lambda self: self.dtype, doc="The dtype of the gradient: that of the tensor."))
 
 
 def _other(other: Any, name: str) -> Tensor:

@@ -96,7 +96,7 @@ def spoiled(array: Any, write: Write, op_name: str, what: str) -> errors.Spoiled
     line = f" at {errors.where(*write.line)}" if write.line else ""
     error = errors.SpoiledError(
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
-        f"{op_name} saved {what} of shape {array.shape}, and {write.op} wrote over it{line} "
+        f"{op_name} saved {what} of shape {array.shape}, and {write.op} overwrote it{line} "
         f"(version {write.version}). Use the out-of-place form there, or clone() the tensor before it is overwritten."
     )
     error.write = write

@@ -104,7 +104,7 @@ def test_a_spoiled_value_names_op_and_line():
     line = here().replace(str(inspect.currentframe().f_lineno), str(inspect.currentframe().f_lineno + 1))
     y.add_(1)
     text = message(engine.base.errors.SpoiledError, z.backward)
-    assert "exp saved 'out' of shape (2,)" in text and f"add_ wrote over it at {line}" in text and "version 1" in text
+    assert "exp saved 'out' of shape (2,)" in text and f"add_ overwrote it at {line}" in text and "version 1" in text
 
 
 def test_a_freed_graph_names_the_op():

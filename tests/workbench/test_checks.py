@@ -299,7 +299,7 @@ def test_both_lines_of_an_in_place_write_are_named() -> None:
     saved, wrote = finding.operands
     lines = Path(mistakes.__file__).read_text(encoding="utf-8").splitlines()
     number = next(at for at, text in enumerate(lines, 1) if text == "    h = w.exp()")
-    assert f"exp at line {number} of mistakes.py" in finding.sentence and "exp saved" in saved.words and wrote.words == "wrote over it"
+    assert f"exp at line {number} of mistakes.py" in finding.sentence and "exp saved" in saved.words and wrote.words == "overwrote it"
 
 
 @pytest.mark.parametrize(

@@ -208,9 +208,9 @@ def test_a_tensor_that_was_written_in_place():
     r = recorded(run)
     old = next(row for row in range(r.count) if r.op_name(row) == "add")
     new = next(row for row in range(r.count) if r.note[row] == "in place")
-    assert f"as it was before mul wrote over it at line {line_of(run, 'h.mul_')} of test_reasons.py" in why_no_grad(r, old)
+    assert f"as it was before mul overwrote it at line {line_of(run, 'h.mul_')} of test_reasons.py" in why_no_grad(r, old)
     assert "the tensor of now is the result of mul" in why_no_grad(r, old)
-    assert "It is no leaf since mul wrote over it" in why_no_grad(r, new)
+    assert "It is no leaf since mul overwrote it" in why_no_grad(r, new)
 
 
 @pytest.mark.parametrize("how", ["zero_grad", "assignment"])

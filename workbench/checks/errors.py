@@ -218,11 +218,11 @@ def _spoiled(case: Case) -> Finding:
         writer = next((row for row in reversed(writers) if line_of(code, r.lasti[row]) == line), -1)
         site = case.site(writer) or case.site_at(code, line)
     slot = re.search(r"saved '?(\w+)'?(\[\d+\])?", ended.text)
-    by = re.search(r"and (\S+) wrote over it", ended.text)
+    by = re.search(r"and (\S+) overwrote it", ended.text)
     what = slot[1] if slot else "a tensor"
     values = {"out": "its result", "input": "its input", "other": "its second operand"}.get(what, f"'{what}'")
     sentence = (
-        f"{by[1] if by else 'An in-place op'}{f' at {place(site)}' if site is not None else ''} wrote over "
+        f"{by[1] if by else 'An in-place op'}{f' at {place(site)}' if site is not None else ''} overwrote "
         f"what {r.op_name(saved)}{case.at(saved)} had saved for backward: {values}."
     )
     why = f"The backward step of {r.op_name(saved)} needs the original values; with others the gradient would be silently wrong."
@@ -234,7 +234,7 @@ def _spoiled(case: Case) -> Finding:
     )
     operands = [case.operand(saved, (), f"{r.op_name(saved)} saved {values}")]
     if writer >= 0:
-        operands.append(case.operand(writer, (), "wrote over it"))
+        operands.append(case.operand(writer, (), "overwrote it"))
     return case.finding(
         "in-place-overwrite",
         "error",
@@ -263,7 +263,7 @@ def _spoiled_by_pytorch(case: Case, site: Site | None, at: str) -> list[Finding]
         wrote = case.site_of(update.where) if update is not None else None
         if update is None or wrote is None:
             return []
-        sentence = f"optimizer.step() at {place(wrote)} wrote over parameters that backward(){at} still needed."
+        sentence = f"optimizer.step() at {place(wrote)} overwrote parameters that backward(){at} still needed."
         fix = "compute the loss anew after each step(), or call step() when all backward passes are done"
         return [case.finding("in-place-overwrite", "error", sentence, -1, why, fix, site=wrote)]
     before = r.inputs(writer)[0][0]
@@ -273,7 +273,7 @@ def _spoiled_by_pytorch(case: Case, site: Site | None, at: str) -> list[Finding]
         f"{case.at(before)}, which backward(){at} still needed."
     )
     fix = f"the out-of-place form, x = x.{op}(...) or x = x + y in place of x += y; or clone() before it"
-    operands = [case.operand(before, (), "needed for backward"), case.operand(writer, (), "wrote over it")]
+    operands = [case.operand(before, (), "needed for backward"), case.operand(writer, (), "overwrote it")]
     return [case.finding("in-place-overwrite", "error", sentence, writer, why, fix, operands=operands)]
 
 

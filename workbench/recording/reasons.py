@@ -60,7 +60,7 @@ class Reasons:
         newer = written_over(r, row)
         if newer >= 0:
             return (
-                f"This is the tensor as it was before {r.op_name(newer)} wrote over it{self.at(newer)}; "
+                f"This is the tensor as it was before {r.op_name(newer)} overwrote it{self.at(newer)}; "
                 f"the tensor of now is the result of {r.op_name(newer)}, and .grad is its."
             )
         if r.root >= 0 and row not in r.reachable(r.root):
@@ -175,7 +175,7 @@ class Reasons:
                 f"To keep the leaf, write in place: with no_grad(): {name} -= ..."
             )
         if r.note[row].startswith(("in place", "written through")):
-            start = f"It is no leaf since {r.op_name(row)} wrote over it{self.at(row)}"
+            start = f"It is no leaf since {r.op_name(row)} overwrote it{self.at(row)}"
         else:
             start = f"It is no leaf: {r.op_name(row)}{self.at(row)} made it"
         if r.passes:
