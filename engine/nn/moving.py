@@ -1,4 +1,4 @@
-"""A module's tensors on another device, or in another dtype."""
+"""Move a module's tensors to another device or cast them to another dtype."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def replace(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
-    """Put `fn` of it in place of the data of every parameter, gradient and buffer that belongs to this module alone."""
+    """Replace the data of this module's own parameters, gradients and buffers with `fn` of it; submodules are not visited."""
     with no_grad():
         for name, param in module._parameters.items():
             if param is None:
@@ -26,7 +26,7 @@ def replace(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
                 module._parameters[name] = fn(param)  # type: ignore[assignment]
                 continue
             new = fn(param.data)
-            if new.is_meta != param.is_meta:  # as in PyTorch, who holds the old one keeps it
+            if new.is_meta != param.is_meta:  # as in PyTorch, other references keep the old parameter
                 grad, param = param._grad, type(param)(new, param.requires_grad)
                 module._parameters[name] = param
                 param._grad = None if grad is None else fn(grad.detach())
@@ -40,7 +40,7 @@ def replace(module: Module, fn: Callable[[Tensor], Tensor]) -> None:
 
 
 def destination(args: tuple, kwargs: dict) -> tuple[devices.device | None, dtypes.dtype | None]:
-    """`(device, dtype)` out of the ways in which `to` is called."""
+    """Parse the arguments of `to` into `(device, dtype)`, None where not given."""
     given = {k: v for k, v in kwargs.items() if k not in ("non_blocking", "memory_format", "copy")}
     device, dtype = given.pop("device", None), given.pop("dtype", None)
     tensor = given.pop("tensor", given.pop("other", None))
@@ -61,7 +61,7 @@ def destination(args: tuple, kwargs: dict) -> tuple[devices.device | None, dtype
 
 
 def moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) -> Tensor:
-    """The tensor on a device and in a dtype, where they are given; itself when nothing changes."""
+    """Return the tensor on this device and in this dtype (None: unchanged), or itself if nothing changes."""
     if is_lazy(t):
         return t.to(device=device, dtype=dtype)
     array = t.array
@@ -78,6 +78,6 @@ def moved(t: Tensor, device: devices.device | None, dtype: dtypes.dtype | None) 
 
 
 def unset(t: Tensor, device: Any) -> Tensor:
-    """A tensor like this one on a device, its values not set."""
+    """Return an uninitialized tensor like this one on a device."""
     place = devices.device(device)
     return t.to(device=place) if is_lazy(t) else empty_like(t.detach(), device=place)

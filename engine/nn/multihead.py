@@ -1,4 +1,4 @@
-"""`MultiheadAttention`."""
+"""`MultiheadAttention`, scaled dot-product attention in several heads."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from .parameter import Parameter, blank
 
 
 class MultiheadAttention(Module):
-    """softmax(Q Kᵀ / sqrt(d)) V in `num_heads` parts of the embedding, with learned projections before and after.
+    """Multi-head attention: softmax(Q Kᵀ / sqrt(head_dim)) V per head, between learned projections (Vaswani et al. 2017).
 
-    `forward(query, key, value)` takes `(L, N, E)`, `(S, N, kdim)`, `(S, N, vdim)`, batch first with `batch_first`, or without N. It returns
-    the output `(L, N, E)` and, with `need_weights`, the weights `(N, L, S)`, or `(N, num_heads, L, S)` without averaging.
-    In a boolean mask True means: do not look there.
+    `forward(query, key, value)` takes `(L, N, E)`, `(S, N, kdim)` and `(S, N, vdim)`, batch first with `batch_first`, or without N. It
+    returns the output `(L, N, E)` and the weights `(N, L, S)`: None without `need_weights`, `(N, num_heads, L, S)` without
+    `average_attn_weights`. `attn_mask` is `(L, S)` or `(N * num_heads, L, S)`, `key_padding_mask` `(N, S)`; True in a boolean mask means
+    not attended.
     """
 
     in_proj_weight: Parameter | None
@@ -78,7 +79,7 @@ class MultiheadAttention(Module):
         if is_causal and attn_mask is None:
             raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
         if not batched or not self.batch_first:
-            # a tensor given twice stays one: `_projected` then projects it once
+            # a tensor passed twice stays one, so that `_projected` projects it once
             given = {id(x): x for x in (query, key, value)}
             turned = {k: x.transpose(0, 1) if batched else x.unsqueeze(0) for k, x in given.items()}
             query, key, value = (turned[id(x)] for x in (query, key, value))
@@ -97,7 +98,7 @@ class MultiheadAttention(Module):
             k, v = cat([k, zeros], 1), cat([v, zeros], 1)
         mask = self._mask(attn_mask, key_padding_mask, q, k.shape[1], key.shape[1])
         out, weights = self._attend(self._heads(q), self._heads(k), self._heads(v), mask, need_weights)
-        # projected in the order (L, N, E), as PyTorch does: a dropout that follows draws in the order of memory
+        # projected in the order (L, N, E), as in PyTorch: a subsequent dropout draws in memory order
         out = self.out_proj(out.permute(2, 0, 1, 3).reshape(q.shape[1], q.shape[0], self.embed_dim))
         if weights is not None and average_attn_weights:
             weights = weights.mean(1)
@@ -135,11 +136,11 @@ class MultiheadAttention(Module):
         return q, k, v
 
     def _heads(self, x: Tensor) -> Tensor:
-        """`(N, S, E)` as `(N, heads, S, head_dim)`."""
+        """Split `(N, S, E)` into heads: `(N, heads, S, head_dim)`."""
         return x.reshape(x.shape[0], x.shape[1], self.num_heads, self.head_dim).transpose(1, 2)
 
     def _mask(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, q: Tensor, sources: int, given: int) -> Tensor | None:
-        """Both masks as one, added to the scores `(N, heads, L, S)`."""
+        """Combine both masks into one, which is added to the scores `(N, heads, L, S)`."""
         n, targets, extra = q.shape[0], q.shape[1], sources - given
         mask = additive(attn_mask, "attn_mask", q)
         if mask is not None:
@@ -161,9 +162,11 @@ class MultiheadAttention(Module):
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor
     ) -> tuple[Tensor | None, int | None]:  # fmt: skip
-        """Both masks as one, and its type: `key_padding_mask` `(N, S)` alone as it is (1), else `(N, heads, S, S)` (2), or (None, None).
+        """Combine both masks; return `(mask, type)` as PyTorch does.
 
-        `attn_mask` is `(S, S)` or `(N * heads, S, S)`, `query` `(N, S, E)`; boolean masks are joined by or, others by a sum.
+        `key_padding_mask` `(N, S)` alone is returned unchanged, with type 1; otherwise the mask is `(N, heads, S, S)`, with type 2; no
+        masks give `(None, None)`. `attn_mask` is `(S, S)` or `(N * heads, S, S)` and `query` `(N, S, E)`; masks are added, so boolean ones
+        are combined by or.
         """
         if attn_mask is None:
             return key_padding_mask, None if key_padding_mask is None else 1

@@ -16,7 +16,7 @@ from .parameter import Parameter, UninitializedBuffer, UninitializedParameter, b
 
 
 class _Norm(Module):
-    """What norms share: a scale `weight` that starts at 1 and a `bias` that starts at 0, where they are wanted."""
+    """Base of normalizations: optional parameters `weight`, initially 1, and `bias`, initially 0."""
 
     weight: Parameter | None
 
@@ -25,7 +25,7 @@ class _Norm(Module):
             self.register_parameter(name, blank(*shape, device=device, dtype=dtype) if there else None)
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0."""
+        """Reset the weight to 1 and the bias to 0."""
         for name, param in self._parameters.items():
             if param is not None:
                 init.constant_(param, 1.0 if name == "weight" else 0.0)
@@ -34,11 +34,11 @@ class _Norm(Module):
 class _NormBase(_Norm):
     """(x - mean) / sqrt(var + eps) * weight + bias, with running statistics for evaluation.
 
-    `running = (1 - momentum) * running + momentum * observed`, the variance unbiased; `momentum=None` is the average of all batches.
+    running = (1 - momentum) * running + momentum * observed, with the unbiased variance; `momentum=None` averages over all batches.
     """
 
     _version = 2
-    dims: ClassVar[tuple[int, ...]]  # how many dimensions the input may have
+    dims: ClassVar[tuple[int, ...]]  # allowed numbers of input dimensions
     bias: Parameter | None
     running_mean: Tensor | None
     running_var: Tensor | None
@@ -58,13 +58,13 @@ class _NormBase(_Norm):
         self.reset_parameters()
 
     def reset_running_stats(self) -> None:
-        """Forget what was seen: mean 0, variance 1."""
+        """Reset the running mean to 0 and the running variance to 1."""
         for buffer, value in ((self.running_mean, 0), (self.running_var, 1), (self.num_batches_tracked, 0)):
             if buffer is not None:
                 init.constant_(buffer, value)
 
     def reset_parameters(self) -> None:
-        """Weight 1, bias 0, statistics forgotten."""
+        """Reset the weight to 1, the bias to 0, and the running statistics."""
         self.reset_running_stats()
         super().reset_parameters()
 
@@ -78,7 +78,7 @@ class _NormBase(_Norm):
     def _load_from_state_dict(self, state_dict: dict, prefix: str, local_metadata: dict, *args: Any, **kwargs: Any) -> None:
         key = f"{prefix}num_batches_tracked"
         if local_metadata.get("version") in (None, 1) and self.track_running_stats and key not in state_dict:
-            state_dict[key] = self.num_batches_tracked  # the first version, and files without versions, had no counter
+            state_dict[key] = self.num_batches_tracked  # version 1, and files without versions, had no counter
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *args, **kwargs)
 
     def extra_repr(self) -> str:
@@ -111,19 +111,31 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalizes each channel of `(N, C)` or `(N, C, L)` over the batch."""
+    """Batch normalization of each channel of `(N, C)` or `(N, C, L)` (Ioffe & Szegedy 2015).
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, with the biased variance of the batch in training and running statistics in
+    evaluation.
+    """
 
     dims = (2, 3)
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalizes each channel of `(N, C, H, W)` over the batch."""
+    """Batch normalization of each channel of `(N, C, H, W)`, over N, H and W (Ioffe & Szegedy 2015).
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, with the biased variance of the batch in training and running statistics in
+    evaluation.
+    """
 
     dims = (4,)
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalizes each channel of `(N, C, D, H, W)` over the batch."""
+    """Batch normalization of each channel of `(N, C, D, H, W)`, over N, D, H and W (Ioffe & Szegedy 2015).
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, with the biased variance of the batch in training and running statistics in
+    evaluation.
+    """
 
     dims = (5,)
 
@@ -152,25 +164,25 @@ class _InstanceNorm(_NormBase):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Normalizes each channel of each sample of `(N, C, L)` or `(C, L)`."""
+    """Instance normalization: normalize each channel of each sample of `(N, C, L)` or `(C, L)` (Ulyanov et al. 2016)."""
 
     dims = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Normalizes each channel of each sample of `(N, C, H, W)` or `(C, H, W)`."""
+    """Instance normalization: normalize each channel of each sample of `(N, C, H, W)` or `(C, H, W)` (Ulyanov et al. 2016)."""
 
     dims = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Normalizes each channel of each sample of `(N, C, D, H, W)` or `(C, D, H, W)`."""
+    """Instance normalization: normalize each channel of each sample of `(N, C, D, H, W)` or `(C, D, H, W)` (Ulyanov et al. 2016)."""
 
     dims = (4, 5)
 
 
 class _LazyNorm(LazyModuleMixin, _NormBase):
-    """A normalization that learns `num_features` from its first input."""
+    """Base of normalizations that infer `num_features` from their first input."""
 
     def __init__(
         self, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True, track_running_stats: bool = True,
@@ -188,50 +200,53 @@ class _LazyNorm(LazyModuleMixin, _NormBase):
             self.num_batches_tracked = zeros((), device=device, dtype=dtypes.int64)
 
     def initialize_parameters(self, input: Tensor) -> None:
-        """Take `num_features` from the input."""
+        """Infer `num_features` from the input and initialize the tensors."""
         self._check_input_dim(input)
         self.num_features = n = input.shape[self._channels_at(input)]
         self._give_shapes(weight=(n,), bias=(n,), running_mean=(n,), running_var=(n,))
 
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
-    """A `BatchNorm1d` that learns `num_features` from its first input."""
+    """`BatchNorm1d` that infers `num_features` from its first input."""
 
     cls_to_become = BatchNorm1d
 
 
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
-    """A `BatchNorm2d` that learns `num_features` from its first input."""
+    """`BatchNorm2d` that infers `num_features` from its first input."""
 
     cls_to_become = BatchNorm2d
 
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
-    """A `BatchNorm3d` that learns `num_features` from its first input."""
+    """`BatchNorm3d` that infers `num_features` from its first input."""
 
     cls_to_become = BatchNorm3d
 
 
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
-    """An `InstanceNorm1d` that learns `num_features` from its first input."""
+    """`InstanceNorm1d` that infers `num_features` from its first input."""
 
     cls_to_become = InstanceNorm1d
 
 
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
-    """An `InstanceNorm2d` that learns `num_features` from its first input."""
+    """`InstanceNorm2d` that infers `num_features` from its first input."""
 
     cls_to_become = InstanceNorm2d
 
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
-    """An `InstanceNorm3d` that learns `num_features` from its first input."""
+    """`InstanceNorm3d` that infers `num_features` from its first input."""
 
     cls_to_become = InstanceNorm3d
 
 
 class LayerNorm(_Norm):
-    """(x - mean) / sqrt(var + eps) * weight + bias over the last dimensions, those of `normalized_shape`."""
+    """Layer normalization over the last dimensions, of shape `normalized_shape` (Ba et al. 2016).
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, with the biased variance; weight and bias have the shape `normalized_shape`.
+    """
 
     bias: Parameter | None
 
@@ -258,7 +273,10 @@ class LayerNorm(_Norm):
 
 
 class GroupNorm(_Norm):
-    """Normalizes groups of channels of each sample of `(N, C, *)`; weight and bias are per channel."""
+    """Group normalization: normalize groups of channels of each sample of `(N, C, *)` (Wu & He 2018).
+
+    y = (x - mean) / sqrt(var + eps) * weight + bias, with weight and bias per channel; `num_channels` must be divisible by `num_groups`.
+    """
 
     bias: Parameter | None
 
@@ -281,7 +299,10 @@ class GroupNorm(_Norm):
 
 
 class RMSNorm(_Norm):
-    """x / sqrt(mean(x²) + eps) * weight over the last dimensions; `eps=None` is the dtype's own."""
+    """Root-mean-square normalization: x / sqrt(mean(x²) + eps) * weight over the last dimensions (Zhang & Sennrich 2019).
+
+    `weight` has the shape `normalized_shape`; `eps=None` uses the machine epsilon of the dtype.
+    """
 
     def __init__(
         self, normalized_shape: Any, eps: float | None = None, elementwise_affine: bool = True, device: Any = None, dtype: Any = None
@@ -300,7 +321,7 @@ class RMSNorm(_Norm):
 
 
 class LocalResponseNorm(Module):
-    """x / (k + alpha / size * sum of x² over `size` neighbouring channels)^beta, for `(N, C, *)`."""
+    """Local response normalization: x / (k + alpha / size * sum of x² over `size` neighboring channels)^beta, for `(N, C, *)`."""
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0):
         super().__init__()
@@ -314,7 +335,10 @@ class LocalResponseNorm(Module):
 
 
 class CrossMapLRN2d(Module):
-    """The older `LocalResponseNorm`: x / (k + alpha / size * sum of x² over neighbouring channels)^beta, as many on both sides."""
+    """Legacy `LocalResponseNorm` for `(N, C, H, W)`, with a window of equally many channels on both sides.
+
+    y = x / (k + alpha / size * sum of x² over the window)^beta.
+    """
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1):
         super().__init__()
@@ -328,7 +352,7 @@ class CrossMapLRN2d(Module):
         total = squares[:, :channels]
         for offset in range(1, 2 * reach + 1):
             total = total + squares[:, offset : offset + channels]
-        first = reach + 1  # from here on PyTorch leaves the first channel in the window, and so do we
+        first = reach + 1  # from here on, PyTorch keeps the first channel in the window; this matches it
         total = cat([total[:, :first], total[:, first:] + squares[:, reach : reach + 1]], 1)
         return input / (self.k + total * (self.alpha / self.size)) ** self.beta
 

@@ -10,7 +10,7 @@ from .module import Module, sizes
 
 
 class _Pad(Module):
-    """Pads the last `dims` dimensions; `padding` is one number or (left, right, top, bottom, front, back)."""
+    """Pad the last `dims` dimensions; `padding` is one int or (left, right, top, bottom, front, back)."""
 
     dims: ClassVar[int]
     mode: ClassVar[str] = "constant"
@@ -18,7 +18,7 @@ class _Pad(Module):
 
     def __init__(self, padding: Any):
         super().__init__()
-        self.padding = sizes(padding, 2 * self.dims)  # a wrong number of them is refused by the first call, as in PyTorch
+        self.padding = sizes(padding, 2 * self.dims)  # a wrong length raises at the first call, as in PyTorch
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self.mode, self.value)
@@ -41,37 +41,37 @@ class _ZeroPad(_Pad):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """Pads with a constant value: `(N, C, W)`."""
+    """Pad the last dimension of `(N, C, W)` or `(C, W)` with a constant; `padding` is an int or (left, right)."""
 
     dims = 1
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Pads with a constant value: `(N, C, H, W)`."""
+    """Pad `(N, C, H, W)` or `(C, H, W)` with a constant; `padding` is an int or (left, right, top, bottom)."""
 
     dims = 2
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Pads with a constant value: `(N, C, D, H, W)`."""
+    """Pad `(N, C, D, H, W)` or `(C, D, H, W)` with a constant; `padding` is an int or (left, right, top, bottom, front, back)."""
 
     dims = 3
 
 
 class ZeroPad1d(_ZeroPad):
-    """Pads with zeros: `(N, C, W)`."""
+    """Pad the last dimension of `(N, C, W)` or `(C, W)` with zeros; `padding` is an int or (left, right)."""
 
     dims = 1
 
 
 class ZeroPad2d(_ZeroPad):
-    """Pads with zeros: `(N, C, H, W)`."""
+    """Pad `(N, C, H, W)` or `(C, H, W)` with zeros; `padding` is an int or (left, right, top, bottom)."""
 
     dims = 2
 
 
 class ZeroPad3d(_ZeroPad):
-    """Pads with zeros: `(N, C, D, H, W)`."""
+    """Pad `(N, C, D, H, W)` or `(C, D, H, W)` with zeros; `padding` is an int or (left, right, top, bottom, front, back)."""
 
     dims = 3
 
@@ -81,19 +81,19 @@ class _ReflectionPadNd(_Pad):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Pads with the input mirrored at its border: `(N, C, W)`."""
+    """Pad the last dimension of `(N, C, W)` or `(C, W)` by reflection at the border; `padding` is an int or (left, right)."""
 
     dims = 1
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Pads with the input mirrored at its border: `(N, C, H, W)`."""
+    """Pad `(N, C, H, W)` or `(C, H, W)` by reflection at the border; `padding` is an int or (left, right, top, bottom)."""
 
     dims = 2
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Pads with the input mirrored at its border: `(N, C, D, H, W)`."""
+    """Pad `(N, C, D, H, W)` or `(C, D, H, W)` by reflection; `padding` is an int or (left, right, top, bottom, front, back)."""
 
     dims = 3
 
@@ -103,19 +103,19 @@ class _ReplicationPadNd(_Pad):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Pads with the border's values: `(N, C, W)`."""
+    """Pad the last dimension of `(N, C, W)` or `(C, W)` with its border values; `padding` is an int or (left, right)."""
 
     dims = 1
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Pads with the border's values: `(N, C, H, W)`."""
+    """Pad `(N, C, H, W)` or `(C, H, W)` with its border values; `padding` is an int or (left, right, top, bottom)."""
 
     dims = 2
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Pads with the border's values: `(N, C, D, H, W)`."""
+    """Pad `(N, C, D, H, W)` or `(C, D, H, W)` with its border values; `padding` is an int or (left, right, top, bottom, front, back)."""
 
     dims = 3
 
@@ -134,18 +134,18 @@ class _CircularPadNd(_Pad):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Pads with the values of the opposite side: `(N, C, W)`."""
+    """Pad the last dimension of `(N, C, W)` or `(C, W)` with values from the opposite side; `padding` is an int or (left, right)."""
 
     dims = 1
 
 
 class CircularPad2d(_CircularPadNd):
-    """Pads with the values of the opposite side: `(N, C, H, W)`."""
+    """Pad `(N, C, H, W)` or `(C, H, W)` with values from the opposite side; `padding` is an int or (left, right, top, bottom)."""
 
     dims = 2
 
 
 class CircularPad3d(_CircularPadNd):
-    """Pads with the values of the opposite side: `(N, C, D, H, W)`."""
+    """Pad `(N, C, D, H, W)` or `(C, D, H, W)` with values from the opposite side; `padding` is an int or six ints, last dimension first."""
 
     dims = 3

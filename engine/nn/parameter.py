@@ -1,4 +1,4 @@
-"""Parameter and Buffer: the tensors that a module owns, and their lazy forms that wait for a shape."""
+"""`Parameter` and `Buffer`, the tensors that a module owns, and their lazy forms without a shape."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ..core.tensor import Tensor
 
 
 class Parameter(Tensor):
-    """A tensor that a module registers when it is assigned as an attribute, and that optimisers train.
+    """A tensor that is registered as a parameter when assigned to a module attribute, and trained by optimizers.
 
-    It shares the memory of `data` and requires grad unless told otherwise.
+    It shares the memory of `data` and requires grad by default.
     """
 
     def __init__(self, data: Any = None, requires_grad: bool = True):
@@ -28,7 +28,7 @@ class Parameter(Tensor):
             self.requires_grad_()
 
     def __deepcopy__(self, memo: dict) -> Parameter:
-        """The copy has the values alone: it starts without a gradient, hooks and attributes, as in PyTorch."""
+        """Copy only the values, without gradient, hooks or attributes, as PyTorch does."""
         if id(self) not in memo:
             memo[id(self)] = type(self)(Tensor._wrap(self.array.copy()), self.requires_grad)
         return memo[id(self)]
@@ -38,7 +38,7 @@ class Parameter(Tensor):
 
 
 def blank(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
-    """A parameter of this shape whose values the layer sets next."""
+    """Return an uninitialized parameter of this shape."""
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
     if any(n < 0 for n in shape):
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
@@ -48,7 +48,7 @@ def blank(*shape: int, device: Any = None, dtype: Any = None) -> Parameter:
 
 
 def forget_grad(param: Tensor, set_to_none: bool) -> None:
-    """Drop a gradient, or fill it with zeros, in place and cut from any graph."""
+    """Reset a gradient to None, or fill it with zeros in place and detach it."""
     grad = param._grad
     if set_to_none or grad is None:
         param._grad = None
@@ -62,7 +62,10 @@ def forget_grad(param: Tensor, set_to_none: bool) -> None:
 
 
 class Buffer(Tensor):
-    """A tensor that a module registers as state which is saved but not trained, when it is assigned as an attribute."""
+    """A tensor that is registered as a buffer, state that is not trained, when assigned to a module attribute.
+
+    It is saved in the state dict if `persistent`.
+    """
 
     persistent: bool = True
 
@@ -73,7 +76,7 @@ class Buffer(Tensor):
 
 
 class _Uninitialized:
-    """What the lazy tensors share: they know their dtype and device, and refuse everything that needs a shape."""
+    """Base of lazy tensors: they have a dtype and a device; anything that needs a shape raises an error."""
 
     _becomes: type
     _wants_grad = False
@@ -100,7 +103,7 @@ class _Uninitialized:
 
     @property
     def data(self) -> Tensor:
-        """An empty tensor: what is written there before the shape is known goes nowhere, as in PyTorch."""
+        """An empty tensor; writes to it before the shape is known are lost, as in PyTorch."""
         return Tensor._wrap(devices.move(numpy.empty(0, self._lazy_dtype.numpy), self._lazy_device))
 
     @property
@@ -124,11 +127,11 @@ class _Uninitialized:
         return self
 
     def to(self, device: Any = None, dtype: Any = None) -> Any:
-        """The same uninitialized tensor for another device or dtype."""
+        """Return an uninitialized tensor on this device, with this dtype."""
         return type(self)(self._wants_grad, device or self._lazy_device, dtype or self._lazy_dtype)
 
     def materialize(self, shape: tuple, device: Any = None, dtype: Any = None) -> None:
-        """Become an ordinary tensor of this shape, in place; its values are not set."""
+        """Become an ordinary tensor of this shape, in place, with uninitialized values."""
         array = numpy.empty(tuple(shape), (self._lazy_dtype if dtype is None else dtypes.as_dtype(dtype)).numpy)
         wants_grad = self._wants_grad
         place = self._lazy_device if device is None else devices.device(device)
@@ -151,13 +154,13 @@ class _Uninitialized:
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
-    """A parameter whose shape is not known yet: it gets one at its lazy module's first call."""
+    """A parameter without a shape, which the first call of its lazy module sets."""
 
     _becomes = Parameter
 
 
 class UninitializedBuffer(_Uninitialized, Buffer):
-    """A buffer whose shape is not known yet."""
+    """A buffer without a shape, which the first call of its lazy module sets."""
 
     _becomes = Buffer
 
@@ -167,5 +170,5 @@ class UninitializedBuffer(_Uninitialized, Buffer):
 
 
 def is_lazy(x: Any) -> bool:
-    """Whether a tensor still waits for its shape."""
+    """Return whether a tensor has no shape yet."""
     return isinstance(x, _Uninitialized)

@@ -1,4 +1,4 @@
-"""Rearranging channels: `PixelShuffle`, `PixelUnshuffle`, `ChannelShuffle`."""
+"""Layers that rearrange channels: `PixelShuffle`, `PixelUnshuffle` and `ChannelShuffle`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .module import Module
 
 
 class PixelShuffle(Module):
-    """Channels become pixels: `(*, C r², H, W)` -> `(*, C, H r, W r)`."""
+    """Rearrange channels into pixels: `(*, C r², H, W)` to `(*, C, H r, W r)`, r the upscale factor (Shi et al. 2016)."""
 
     def __init__(self, upscale_factor: int):
         super().__init__()
@@ -22,7 +22,7 @@ class PixelShuffle(Module):
 
 
 class PixelUnshuffle(Module):
-    """Pixels become channels: `(*, C, H r, W r)` -> `(*, C r², H, W)`."""
+    """Rearrange pixels into channels, the inverse of `PixelShuffle`: `(*, C, H r, W r)` to `(*, C r², H, W)`."""
 
     def __init__(self, downscale_factor: int):
         super().__init__()
@@ -36,7 +36,7 @@ class PixelUnshuffle(Module):
 
 
 class ChannelShuffle(Module):
-    """The channels of `groups` groups, interleaved; the shape `(N, C, *)` stays."""
+    """Interleave the channels of `groups` groups; the shape `(N, C, *)` is unchanged (Zhang et al. 2018)."""
 
     def __init__(self, groups: int):
         super().__init__()

@@ -10,7 +10,7 @@ from .module import Module, sizes
 
 
 class _Window(Module):
-    """What the pools with one window share in their text."""
+    """Base of single-window pools, for their repr."""
 
     kernel_size: Any
     stride: Any
@@ -39,21 +39,24 @@ class _MaxPoolNd(_Window):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The maximum of each window of `(N, C, L)`."""
+    """Maximum over each window: `(N, C, L)` or `(C, L)` to `(N, C, L_out)`; `return_indices` adds the maxima's positions."""
 
     def forward(self, input: Tensor) -> Any:
         return self._pooled(F.max_pool1d, input)
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The maximum of each window of `(N, C, H, W)`."""
+    """Maximum over each window: `(N, C, H, W)` or `(C, H, W)` to `(N, C, H_out, W_out)`; `return_indices` adds the maxima's positions.
+
+    H_out = (H + 2 padding - dilation (kernel_size - 1) - 1) // stride + 1, rounded up with `ceil_mode`; `stride` defaults to `kernel_size`.
+    """
 
     def forward(self, input: Tensor) -> Any:
         return self._pooled(F.max_pool2d, input)
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The maximum of each window of `(N, C, D, H, W)`."""
+    """Maximum over each window: `(N, C, D, H, W)` or `(C, D, H, W)`, sizes as in `MaxPool2d`; `return_indices` adds the positions."""
 
     def forward(self, input: Tensor) -> Any:
         return self._pooled(F.max_pool3d, input)
@@ -69,14 +72,14 @@ class _MaxUnpoolNd(_Window):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back where `MaxPool1d(return_indices=True)` found them; zeros elsewhere."""
+    """Partial inverse of `MaxPool1d(return_indices=True)`: place maxima at their indices, zeros elsewhere."""
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Tensor:
         return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts maxima back where `MaxPool2d(return_indices=True)` found them; zeros elsewhere."""
+    """Partial inverse of `MaxPool2d(return_indices=True)`: place maxima at their indices, zeros elsewhere."""
 
     dims = 2
 
@@ -85,7 +88,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts maxima back where `MaxPool3d(return_indices=True)` found them; zeros elsewhere."""
+    """Partial inverse of `MaxPool3d(return_indices=True)`: place maxima at their indices, zeros elsewhere."""
 
     dims = 3
 
@@ -94,7 +97,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
 
 
 class AvgPool1d(_Window):
-    """The mean of each window of `(N, C, L)`."""
+    """Mean over each window: `(N, C, L)` or `(C, L)` to `(N, C, L_out)`; `count_include_pad` counts padding as zeros."""
 
     def __init__(self, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True):
         super().__init__()
@@ -120,14 +123,17 @@ class _AvgPoolNd(_Window):
 
 
 class AvgPool2d(_AvgPoolNd):
-    """The mean of each window of `(N, C, H, W)`."""
+    """Mean over each window: `(N, C, H, W)` or `(C, H, W)` to `(N, C, H_out, W_out)`; `count_include_pad` counts padding as zeros.
+
+    H_out = (H + 2 padding - kernel_size) // stride + 1, rounded up with `ceil_mode`; `divisor_override` replaces the window size.
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return self._pooled(F.avg_pool2d, input)
 
 
 class AvgPool3d(_AvgPoolNd):
-    """The mean of each window of `(N, C, D, H, W)`."""
+    """Mean over each window: `(N, C, D, H, W)` or `(C, D, H, W)`, sizes and options as in `AvgPool2d`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return self._pooled(F.avg_pool3d, input)
@@ -143,21 +149,21 @@ class _LPPoolNd(Module):
 
 
 class LPPool1d(_LPPoolNd):
-    """(sum x^p)^(1/p) over each window of `(N, C, L)`."""
+    """Power-average pooling: (sum x^p)^(1/p) over each window of `(N, C, L)` or `(C, L)`, with p = `norm_type`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool1d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool2d(_LPPoolNd):
-    """(sum x^p)^(1/p) over each window of `(N, C, H, W)`."""
+    """Power-average pooling: (sum x^p)^(1/p) over each window of `(N, C, H, W)` or `(C, H, W)`, with p = `norm_type`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool2d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
 class LPPool3d(_LPPoolNd):
-    """(sum x^p)^(1/p) over each window of `(N, C, D, H, W)`."""
+    """Power-average pooling: (sum x^p)^(1/p) over each window of `(N, C, D, H, W)` or `(C, D, H, W)`, with p = `norm_type`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
@@ -181,7 +187,10 @@ class _FractionalMaxPool(Module):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """Maxima over windows at random steps, so that `(N, C, H, W)` shrinks by any ratio."""
+    """Fractional max pooling: maxima over windows at random steps, `(N, C, H, W)` to `(N, C, *output_size)` (Graham 2014).
+
+    Exactly one of `output_size` and `output_ratio`, between 0 and 1, must be given.
+    """
 
     def forward(self, input: Tensor) -> Any:
         return F.fractional_max_pool2d(
@@ -190,7 +199,10 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Maxima over windows at random steps, so that `(N, C, D, H, W)` shrinks by any ratio."""
+    """Fractional max pooling: maxima over windows at random steps, `(N, C, D, H, W)` to `(N, C, *output_size)` (Graham 2014).
+
+    Exactly one of `output_size` and `output_ratio`, between 0 and 1, must be given.
+    """
 
     dims = 3
 
@@ -216,42 +228,42 @@ class _AdaptiveMaxPoolNd(_AdaptivePool):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maxima over windows chosen so that `(N, C, L)` becomes `(N, C, output_size)`."""
+    """Maximum over windows chosen for the output size: `(N, C, L)` to `(N, C, output_size)`."""
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maxima over windows chosen so that `(N, C, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
+    """Maximum over windows chosen for the output size: `(N, C, H, W)` to `(N, C, *output_size)`; None keeps an input size."""
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maxima over windows chosen so that `(N, C, D, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
+    """Maximum over windows chosen for the output size: `(N, C, D, H, W)` to `(N, C, *output_size)`; None keeps an input size."""
 
     def forward(self, input: Tensor) -> Any:
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
 class AdaptiveAvgPool1d(_AdaptivePool):
-    """Means over windows chosen so that `(N, C, L)` becomes `(N, C, output_size)`."""
+    """Mean over windows chosen for the output size: `(N, C, L)` to `(N, C, output_size)`."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool1d(input, self.output_size)
 
 
 class AdaptiveAvgPool2d(_AdaptivePool):
-    """Means over windows chosen so that `(N, C, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
+    """Mean over windows chosen for the output size: `(N, C, H, W)` to `(N, C, *output_size)`; None keeps an input size."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool2d(input, self.output_size)
 
 
 class AdaptiveAvgPool3d(_AdaptivePool):
-    """Means over windows chosen so that `(N, C, D, H, W)` becomes `(N, C, *output_size)`; None keeps a size."""
+    """Mean over windows chosen for the output size: `(N, C, D, H, W)` to `(N, C, *output_size)`; None keeps an input size."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.adaptive_avg_pool3d(input, self.output_size)

@@ -1,4 +1,4 @@
-"""What recurrent layers compute: the steps, the scan over packed rows, and both as PyTorch's functions `lstm`, `lstm_cell` and so on."""
+"""Computations of recurrent layers: steps and scans over packed rows, and PyTorch's functions `lstm`, `lstm_cell` and so on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from . import functional as F
 
 
 class TimeSteps(Function):
-    """The rows of a packed sequence, one tensor for each time step; their gradients are joined in one go."""
+    """Split a packed sequence into one tensor per time step; the backward pass joins the gradients in one concatenation."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, sizes: tuple[int, ...]) -> tuple:
@@ -26,21 +26,21 @@ class TimeSteps(Function):
         return cat(grads), None
 
 
-# -- one step of each kind: `gates` is what the input contributes, `step(gates, state, w_hh, b_hh, w_hr)` the next state --------------
+# -- one step of each kind: `gates` is the input's contribution, `step(gates, state, w_hh, b_hh, w_hr)` the next state -------------------
 
 
 def _tanh_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> tuple:
-    """h' = tanh(gates + W h + b)."""
+    """Elman step with tanh: h' = tanh(gates + W h + b)."""
     return (F.tanh(gates + F.linear(state[0], w_hh, b_hh)),)
 
 
 def _relu_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> tuple:
-    """h' = relu(gates + W h + b)."""
+    """Elman step with ReLU: h' = relu(gates + W h + b)."""
     return (F.relu(gates + F.linear(state[0], w_hh, b_hh)),)
 
 
 def _gru_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> tuple:
-    """h' = n + z (h - n), with r and z the reset and update gates and n = tanh(gates_n + r (W_n h + b_n))."""
+    """GRU step: h' = n + z (h - n), with reset and update gates r and z, and n = tanh(gates_n + r (W_n h + b_n))."""
     (h,) = state
     r, z, n = gates.chunk(3, -1)
     hr, hz, hn = F.linear(h, w_hh, b_hh).chunk(3, -1)
@@ -49,7 +49,7 @@ def _gru_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_
 
 
 def _lstm_step(gates: Tensor, state: tuple, w_hh: Tensor, b_hh: Tensor | None, w_hr: Tensor | None) -> tuple:
-    """c' = f c + i g, h' = o tanh(c'), projected by W_hr when there is one."""
+    """LSTM step: c' = f c + i g and h' = o tanh(c'), projected by W_hr if given."""
     h, c = state
     i, f, g, o = (gates + F.linear(h, w_hh, b_hh)).chunk(4, -1)
     c = F.sigmoid(f) * c + F.sigmoid(i) * F.tanh(g)
@@ -62,9 +62,9 @@ GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
 def scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights: list, reverse: bool) -> tuple[Tensor, tuple]:
-    """One layer in one direction over packed rows: the outputs, packed alike, and the last state of every sequence.
+    """Run one layer in one direction over packed rows; return the outputs, packed alike, and each sequence's last state.
 
-    `sizes[t]` is how many sequences are still running at step t; they are sorted by length, so a shorter batch is a prefix.
+    `sizes[t]` is the number of sequences still running at step t; they are sorted by length, so a smaller batch is a prefix.
     """
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     if mode == "LSTM" and w_hr is None and sizes[0] == sizes[-1]:
@@ -76,7 +76,7 @@ def scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights:
     outputs: list = [None] * len(sizes)
     steps = range(len(sizes))
     state = tuple(s[: sizes[-1]] if s.shape[0] != sizes[-1] else s for s in start) if reverse else start
-    ended: list[tuple] = []  # states of the sequences that ended, the shortest first
+    ended: list[tuple] = []  # states of finished sequences, the shortest first
     for t in reversed(steps) if reverse else steps:
         running, n = state[0].shape[0], sizes[t]
         if n > running:
@@ -93,9 +93,9 @@ def scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights:
 def layers(
     mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights: list[list], directions: int, dropout: float = 0.0
 ) -> tuple[Tensor, tuple]:  # fmt: skip
-    """All layers over packed rows: the outputs, and the last states `(layers * directions, N, H)`.
+    """Run all layers over packed rows; return the outputs and the last states `(layers * directions, N, H)`.
 
-    `weights` holds w_ih, w_hh, b_ih, b_hh, w_hr (or None) of each layer and direction; `dropout` is what falls out between layers.
+    `weights` holds w_ih, w_hh, b_ih, b_hh and w_hr (or None) per layer and direction; `dropout` is the probability between layers.
     """
     ends = []
     for at in range(0, len(weights), directions):
@@ -112,7 +112,7 @@ def layers(
 
 
 def cell(mode: str, input: Tensor, state: tuple, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None, b_hh: Tensor | None) -> tuple:
-    """One step: the next state `(h,)` or `(h, c)`, each `(N, H)`, from an input `(N, in)` and the state before."""
+    """Run one step: return the next state `(h,)` or `(h, c)`, each `(N, H)`, from an input `(N, in)` and the previous state."""
     if mode == "LSTM" and len(state) != 2:
         raise RuntimeError(f"lstm_cell expects two hidden states, but got {len(state)}")
     if input.shape[1] != w_ih.shape[1]:
@@ -132,7 +132,7 @@ _PACKED = ("data", "batch_sizes", "hx", "params", "has_biases", "num_layers", "d
 
 
 def _sorted(name: str, args: tuple, kwargs: dict) -> dict[str, Any]:
-    """The arguments by name: those of padded or of packed sequences, which the place of the weights tells apart."""
+    """Return the arguments by name; the position of the weights distinguishes padded from packed sequences."""
     packed = "batch_sizes" in kwargs or len(args) > 3 and not isinstance(args[3], (bool, int))
     names = _PACKED if packed else _PADDED
     given = dict(zip(names, args, strict=False))
@@ -146,7 +146,7 @@ def _sorted(name: str, args: tuple, kwargs: dict) -> dict[str, Any]:
 
 
 def _run(name: str, mode: str, args: tuple, kwargs: dict) -> tuple:
-    """The output and the last states: `(T, N, H)`, `(N, T, H)` with `batch_first`, or the rows of packed sequences."""
+    """Return the output and the last states; the output is `(T, N, H)`, `(N, T, H)` with `batch_first`, or packed rows."""
     given = _sorted(name, args, kwargs)
     packed = "data" in given
     x, hx, params = given["data" if packed else "input"], given["hx"], list(given["params"])
@@ -196,26 +196,26 @@ def _run(name: str, mode: str, args: tuple, kwargs: dict) -> tuple:
 
 
 def lstm(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """`(output, h, c)` of long short-term memories: what `nn.LSTM` computes, from weights in a row.
+    """Run an LSTM like `nn.LSTM`, from a flat list of weights; return `(output, h, c)`.
 
     `lstm(input, (h, c), params, has_biases, num_layers, dropout, train, bidirectional, batch_first)` takes padded sequences `(T, N, in)`;
-    `lstm(data, batch_sizes, (h, c), params, has_biases, num_layers, dropout, train, bidirectional)` packed ones.
+    `lstm(data, batch_sizes, (h, c), params, has_biases, num_layers, dropout, train, bidirectional)` takes packed ones.
     """
     return _run("lstm", "LSTM", args, kwargs)  # type: ignore[return-value]
 
 
 def gru(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """`(output, h)` of gated recurrent units: arguments as of `lstm`, with h alone as the state."""
+    """Run a GRU like `nn.GRU`; return `(output, h)`. Arguments are those of `lstm`, with h alone as the state."""
     return _run("gru", "GRU", args, kwargs)  # type: ignore[return-value]
 
 
 def rnn_tanh(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """`(output, h)` of h' = tanh(W_ih x + b_ih + W_hh h + b_hh): arguments as of `lstm`, with h alone as the state."""
+    """Run an RNN with tanh, h' = tanh(W_ih x + b_ih + W_hh h + b_hh); return `(output, h)`. Arguments as in `lstm`, with h as the state."""
     return _run("rnn_tanh", "RNN_TANH", args, kwargs)  # type: ignore[return-value]
 
 
 def rnn_relu(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-    """`(output, h)` of h' = relu(W_ih x + b_ih + W_hh h + b_hh): arguments as of `lstm`, with h alone as the state."""
+    """Run an RNN with ReLU, h' = relu(W_ih x + b_ih + W_hh h + b_hh); return `(output, h)`. Arguments as in `lstm`, with h as the state."""
     return _run("rnn_relu", "RNN_RELU", args, kwargs)  # type: ignore[return-value]
 
 
@@ -237,20 +237,20 @@ def _one_step(name: str, mode: str, input: Any, hx: Any, *weights: Any) -> tuple
 def lstm_cell(
     input: Tensor, hx: tuple[Tensor, Tensor], w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """One step of an LSTM: `(h', c')`, each `(N, H)`, from an input `(N, in)` and `(h, c)`; weights `(4H, in)` and `(4H, H)`."""
+    """LSTM step: return `(h', c')`, each `(N, H)`, from an input `(N, in)` and `(h, c)`; weights are `(4H, in)` and `(4H, H)`."""
     return _one_step("lstm_cell", "LSTM", input, hx, w_ih, w_hh, b_ih, b_hh)  # type: ignore[return-value]
 
 
 def gru_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """One step of a GRU: h' `(N, H)` from an input `(N, in)` and h; weights `(3H, in)` and `(3H, H)`."""
+    """GRU step: return h' `(N, H)` from an input `(N, in)` and h; weights are `(3H, in)` and `(3H, H)`."""
     return _one_step("gru_cell", "GRU", input, hx, w_ih, w_hh, b_ih, b_hh)[0]
 
 
 def rnn_tanh_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """tanh(W_ih x + b_ih + W_hh h + b_hh), `(N, H)`; weights `(H, in)` and `(H, H)`."""
+    """RNN step with tanh: tanh(W_ih x + b_ih + W_hh h + b_hh), `(N, H)`; weights are `(H, in)` and `(H, H)`."""
     return _one_step("rnn_tanh_cell", "RNN_TANH", input, hx, w_ih, w_hh, b_ih, b_hh)[0]
 
 
 def rnn_relu_cell(input: Tensor, hx: Tensor, w_ih: Tensor, w_hh: Tensor, b_ih: Tensor | None = None, b_hh: Tensor | None = None) -> Tensor:
-    """relu(W_ih x + b_ih + W_hh h + b_hh), `(N, H)`; weights `(H, in)` and `(H, H)`."""
+    """RNN step with ReLU: relu(W_ih x + b_ih + W_hh h + b_hh), `(N, H)`; weights are `(H, in)` and `(H, H)`."""
     return _one_step("rnn_relu_cell", "RNN_RELU", input, hx, w_ih, w_hh, b_ih, b_hh)[0]

@@ -1,4 +1,4 @@
-"""Recurrent layers: `RNN`, `LSTM`, `GRU`, and their single-step cells."""
+"""Recurrent layers `RNN`, `LSTM` and `GRU`, and their single-step cells."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .utils.rnn import PackedSequence
 
 
 class RNNBase(Module):
-    """What the recurrent layers share: several layers, one or two directions, padded or packed input."""
+    """Base of recurrent layers: stacked layers, one or two directions, padded or packed input."""
 
     mode: str
     proj_size = 0
@@ -73,7 +73,7 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew, from U(-k, k) with k = 1 / sqrt(hidden_size)."""
+        """Reinitialize all weights from U(-k, k) with k = 1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size)
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -84,7 +84,7 @@ class RNNBase(Module):
         return [[getattr(self, name) for name in names] for names in self._all_weights]
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: the weights need not lie side by side."""
+        """Do nothing: the weights need not be contiguous."""
 
     @property
     def _flat_weights_names(self) -> list[str]:
@@ -92,14 +92,14 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Parameter]:
-        """All weights in a row, as `engine.lstm` takes them."""
+        """All weights in one list, as `engine.lstm` takes them."""
         return [weight for weights in self.all_weights for weight in weights]
 
     def _weights(self, at: int) -> list:
         found = {name.split("_l")[0]: getattr(self, name) for name in self._all_weights[at]}
         return [found.get(kind) for kind in ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "weight_hr")]
 
-    # -- the state that the sequences start from ------------------------------------------------------------------------------
+    # -- initial state ----------------------------------------------------------------------------------------------------------
 
     def _state_sizes(self) -> tuple[int, ...]:
         return (self.hidden_size,)
@@ -139,10 +139,10 @@ class RNNBase(Module):
                     f"For {kind} {input.ndim}-D input, hx should also be {input.ndim}-D but got {dims} tensor{'s' * (len(states) > 1)}"
                 )
 
-    # -- PyTorch's names of what is checked, for programs that write `forward` anew ---------------------------------------------
+    # -- the checks under PyTorch's names, for subclasses that override `forward` -----------------------------------------------
 
     def check_input(self, input: Tensor, batch_sizes: Tensor | None) -> None:
-        """Refuse an input of another dtype, number of dimensions or size than the layer takes; with `batch_sizes` it is packed rows."""
+        """Raise an error if the input's dtype, number of dimensions or size does not fit; with `batch_sizes` it is packed rows."""
         self._check_dtype(input)
         dims = 3 if batch_sizes is None else 2
         if input.ndim != dims:
@@ -150,7 +150,7 @@ class RNNBase(Module):
         self._check_size(input)
 
     def get_expected_hidden_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """`(layers * directions, N, H)`, the shape of h for this input."""
+        """Return the shape of h for this input, `(layers * directions, N, H)`."""
         return self._expected(input, batch_sizes, self._state_sizes()[0])
 
     def _expected(self, input: Tensor, batch_sizes: Tensor | None, size: int) -> tuple[int, int, int]:
@@ -160,17 +160,17 @@ class RNNBase(Module):
     def check_hidden_size(
         self, hx: Tensor, expected_hidden_size: tuple[int, int, int], msg: str = "Expected hidden size {}, got {}"
     ) -> None:
-        """Refuse a state of another shape; `msg` has places for the expected shape and the one that came."""
+        """Raise RuntimeError if the state has another shape; `msg` is formatted with the expected and the actual shape."""
         if tuple(hx.shape) != tuple(expected_hidden_size):
             raise RuntimeError(msg.format(tuple(expected_hidden_size), list(hx.shape)))
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Refuse an input, or a state, that does not fit the layer."""
+        """Raise an error if the input or the state does not fit the layer."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden, self.get_expected_hidden_size(input, batch_sizes))
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """The state with its sequences in the order of `permutation`; None leaves it as it is."""
+        """Return the state with its sequences reordered by `permutation`, or unchanged if that is None."""
         return hx if permutation is None else hx.index_select(1, permutation)
 
     # -- forward --------------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class RNNBase(Module):
         return layers(self.mode, data, sizes, start, weights, 2 if self.bidirectional else 1, self.dropout if self.training else 0.0)
 
     def forward(self, input: Any, hx: Any = None) -> tuple[Any, Any]:
-        """`(output, last state)`: input `(T, N, in)`, `(N, T, in)` with `batch_first`, `(T, in)`, or packed; output alike."""
+        """Return `(output, last state)` for input `(T, N, in)`, `(N, T, in)` with `batch_first`, `(T, in)`, or packed; output alike."""
         if hx is not None and isinstance(hx, (tuple, list)) is not (len(self._state_sizes()) == 2):
             wanted = "a pair (h_0, c_0)" if len(self._state_sizes()) == 2 else "a Tensor"
             raise RuntimeError(f"{self._get_name()}: expected hx to be {wanted}, but got {type(hx).__name__}")
@@ -201,13 +201,13 @@ class RNNBase(Module):
         start = self._start(hx, batch, x)
         data, state = self._run(x.reshape(steps * batch, self.input_size), (batch,) * steps, start)
         output = data.reshape(steps, batch, data.shape[-1])
-        output._view = None  # nobody else has the rows: PyTorch's steps are stacked
+        output._view = None  # no other tensor shares the rows: PyTorch's steps are stacked
         if unbatched:
             return output.squeeze(1), self._told(tuple(s.squeeze(1) for s in state))
         return named(output.transpose(0, 1) if self.batch_first else output, self._node()), self._told(state)
 
     def _node(self) -> str:
-        """What PyTorch's node of the output is called; its kernel for LSTMs of float32 is that of oneDNN."""
+        """Return the name of PyTorch's output node; for float32 LSTMs PyTorch uses oneDNN's kernel."""
         if self.batch_first:
             return "Transpose0" if self.mode == "LSTM" else "Transpose1"
         one_dnn = self.mode == "LSTM" and not self.proj_size and self.weight_ih_l0.dtype is float32
@@ -243,7 +243,10 @@ class RNNBase(Module):
 
 
 class RNN(RNNBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu. Arguments as `LSTM`, and `nonlinearity`."""
+    """Elman RNN: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu; returns `(output, h)` (Elman 1990).
+
+    Arguments and shapes are those of `LSTM`, plus `nonlinearity`, "tanh" or "relu"; h has shape `(layers * directions, N, hidden_size)`.
+    """
 
     nonlinearity: str
 
@@ -261,10 +264,11 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory: `(output, (h, c))` from input `(T, N, input_size)`.
+    """Long short-term memory: `(output, (h, c))` for input `(T, N, input_size)` (Hochreiter & Schmidhuber 1997).
 
-    i, f, o are sigmoids and g a tanh of W_ih x + b_ih + W_hh h + b_hh; c' = f c + i g; h' = o tanh(c'). With `proj_size`, h' = W_hr h'.
-    `output` is `(T, N, directions * out)`, h `(layers * directions, N, out)`, c `(layers * directions, N, hidden_size)`.
+    i, f and o are sigmoids and g a tanh of W_ih x + b_ih + W_hh h + b_hh; c' = f c + i g and h' = o tanh(c'). With `proj_size`, h' = W_hr
+    h'. `output` is `(T, N, directions * out)`, h `(layers * directions, N, out)`, and c `(layers * directions, N, hidden_size)`, where out
+    is `proj_size` or `hidden_size`. Weights are initialized from U(-k, k) with k = 1 / sqrt(hidden_size).
     """
 
     def __init__(
@@ -279,17 +283,17 @@ class LSTM(RNNBase):
         return self.proj_size or self.hidden_size, self.hidden_size
 
     def get_expected_cell_size(self, input: Tensor, batch_sizes: Tensor | None) -> tuple[int, int, int]:
-        """`(layers * directions, N, hidden_size)`, the shape of c for this input."""
+        """Return the shape of c for this input, `(layers * directions, N, hidden_size)`."""
         return self._expected(input, batch_sizes, self.hidden_size)
 
     def check_forward_args(self, input: Tensor, hidden: Any, batch_sizes: Tensor | None) -> None:
-        """Refuse an input, or a pair of states (h, c), that does not fit the layer."""
+        """Raise an error if the input or the states `(h, c)` do not fit the layer."""
         self.check_input(input, batch_sizes)
         self.check_hidden_size(hidden[0], self.get_expected_hidden_size(input, batch_sizes), "Expected hidden[0] size {}, got {}")
         self.check_hidden_size(hidden[1], self.get_expected_cell_size(input, batch_sizes), "Expected hidden[1] size {}, got {}")
 
     def permute_hidden(self, hx: Any, permutation: Tensor | None) -> Any:
-        """The states with their sequences in the order of `permutation`; None leaves them as they are."""
+        """Return the states with their sequences reordered by `permutation`, or unchanged if that is None."""
         return hx if permutation is None else tuple(h.index_select(1, permutation) for h in hx)
 
     def _told(self, state: tuple) -> Any:
@@ -297,7 +301,10 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent unit: r and z are sigmoids, n = tanh(W_in x + b_in + r (W_hn h + b_hn)), h' = (1 - z) n + z h."""
+    """Gated recurrent unit: h' = (1 - z) n + z h, with n = tanh(W_in x + b_in + r (W_hn h + b_hn)) (Cho et al. 2014).
+
+    r and z are sigmoids of W x + b + W' h + b'. Arguments and shapes are those of `LSTM`, without `proj_size` and c.
+    """
 
     def __init__(
         self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True, batch_first: bool = False, dropout: float = 0.0,
@@ -310,7 +317,7 @@ class GRU(RNNBase):
 
 
 class RNNCellBase(Module):
-    """One step of a recurrent layer: `(N, input_size)` or `(input_size,)` and a state to the next state."""
+    """Base of recurrent cells: one step from an input `(N, input_size)` or `(input_size,)` and a state to the next state."""
 
     weight_ih: Parameter
     weight_hh: Parameter
@@ -327,7 +334,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw all weights anew, from U(-k, k) with k = 1 / sqrt(hidden_size)."""
+        """Reinitialize all weights from U(-k, k) with k = 1 / sqrt(hidden_size)."""
         bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
         for weight in self.parameters():
             init.uniform_(weight, -bound, bound)
@@ -360,7 +367,7 @@ class RNNCellBase(Module):
 
 
 class RNNCell(RNNCellBase):
-    """h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu."""
+    """One step of an `RNN`: h' = tanh(W_ih x + b_ih + W_hh h + b_hh), or relu; input `(N, input_size)`, state `(N, hidden_size)`."""
 
     def __init__(
         self, input_size: int, hidden_size: int, bias: bool = True, nonlinearity: str = "tanh", device: Any = None, dtype: Any = None
@@ -375,7 +382,7 @@ class RNNCell(RNNCellBase):
 
 
 class LSTMCell(RNNCellBase):
-    """One step of an `LSTM`: `(h', c')` from an input and `(h, c)`."""
+    """One step of an `LSTM`: `(h', c')`, each `(N, hidden_size)`, from an input `(N, input_size)` and `(h, c)`."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None):
         super().__init__(input_size, hidden_size, bias, 4, device, dtype)
@@ -385,7 +392,7 @@ class LSTMCell(RNNCellBase):
 
 
 class GRUCell(RNNCellBase):
-    """One step of a `GRU`."""
+    """One step of a `GRU`: h' `(N, hidden_size)` from an input `(N, input_size)` and h."""
 
     def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device: Any = None, dtype: Any = None):
         super().__init__(input_size, hidden_size, bias, 3, device, dtype)

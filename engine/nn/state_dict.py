@@ -1,4 +1,4 @@
-"""A module's state as a flat dictionary, and back: every key is checked before anything is loaded."""
+"""Collect and load module state dicts: every key is checked before anything is copied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTRA = "_extra_state"
 
 
 class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
-    """What `load_state_dict` found: the keys that were missing and those that it did not know."""
+    """The missing and unexpected keys that `load_state_dict` found."""
 
     __slots__ = ()
 
@@ -32,7 +32,7 @@ class IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpect
 
 
 def collect(module: Module, destination: dict, prefix: str, keep_vars: bool) -> dict:
-    """Fill `destination` with the state of a module and all below it."""
+    """Fill `destination` with the state of a module and all its descendants."""
     metadata = getattr(destination, "_metadata", None)
     if metadata is None and isinstance(destination, OrderedDict):
         metadata = destination._metadata = OrderedDict()  # type: ignore[attr-defined]
@@ -53,7 +53,7 @@ def collect(module: Module, destination: dict, prefix: str, keep_vars: bool) -> 
 
 
 def silent(hook: Callable) -> Callable:
-    """A hook that must not return anything."""
+    """Wrap a hook so that a return value other than None raises RuntimeError."""
 
     return partial(_silent, hook)
 
@@ -64,7 +64,7 @@ def _silent(hook: Callable, *args: Any) -> None:
 
 
 def without_module(hook: Callable) -> Callable:
-    """A hook that does not want to be told the module."""
+    """Wrap a hook that does not take the module as an argument."""
     return partial(_without_module, hook)
 
 
@@ -73,7 +73,7 @@ def _without_module(hook: Callable, module: Module, *args: Any) -> None:
 
 
 def positional(args: tuple, destination: Any, prefix: str, keep_vars: bool) -> tuple:
-    """`(destination, prefix, keep_vars)` given by position."""
+    """Merge deprecated positional arguments into `(destination, prefix, keep_vars)`, with a FutureWarning."""
     warnings.warn(
         "Positional args are being deprecated, use kwargs instead. Refer to "
         "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn.Module.state_dict for details.",
@@ -87,7 +87,7 @@ def positional(args: tuple, destination: Any, prefix: str, keep_vars: bool) -> t
 
 
 def save_own(module: Module, destination: dict, prefix: str, keep_vars: bool) -> None:
-    """What belongs to this module alone."""
+    """Save this module's own parameters, buffers and extra state."""
     for name, param in module._parameters.items():
         if param is not None:
             destination[prefix + name] = param if keep_vars or is_lazy(param) else param.detach()
@@ -99,7 +99,7 @@ def save_own(module: Module, destination: dict, prefix: str, keep_vars: bool) ->
 
 
 def no_extra_state(self: Module) -> Any:
-    """What else belongs in the state dict; subclasses that define it define `set_extra_state` too."""
+    """Return extra state for the state dict; subclasses that override it must override `set_extra_state` too."""
     raise RuntimeError("Reached a code path in Module.get_extra_state() that should never be called.")
 
 
@@ -108,13 +108,13 @@ def _has_extra_state(module: Module) -> bool:
 
 
 class _Local(dict):
-    """What a state dict's metadata says of one module, and the copies that wait until everything is checked."""
+    """One module's metadata in a state dict, with the copies deferred until all checks pass."""
 
     pending: list[tuple]
 
 
 def load(module: Module, state: Any, strict: bool, assign: bool) -> IncompatibleKeys:
-    """Load a state dict into a module: first all checks, then all copies."""
+    """Load a state dict into a module: run all checks, then all copies."""
     if not isinstance(state, Mapping):
         raise TypeError(f"Expected state_dict to be dict-like, got {type(state)}.")
     missing: list[str] = []
@@ -141,7 +141,7 @@ def load(module: Module, state: Any, strict: bool, assign: bool) -> Incompatible
 
     visit(module, "")
     after = [(one, hook) for one in visited if one._hooks is not None for hook in one._hooks.load_after.values()]
-    if not errors and (after or not (strict and (missing or unexpected))):  # hooks may forgive keys
+    if not errors and (after or not (strict and (missing or unexpected))):  # hooks may accept keys
         _fill(pending)
         for one, hook in after:
             if hook(one, told) is not None:
@@ -161,7 +161,7 @@ def load(module: Module, state: Any, strict: bool, assign: bool) -> Incompatible
 def load_own(
     module: Module, state: dict, prefix: str, local_metadata: dict, strict: bool, missing: list, unexpected: list, errors: list
 ) -> None:
-    """Check what belongs to this module alone, and copy it: at the end of `load`, or now where a program calls this by itself."""
+    """Check this module's own entries and copy them: at the end of `load`, or immediately if called directly."""
     assign, fitting = local_metadata.get("assign_to_params_buffers", False), []
     persistent = {n: b for n, b in module._buffers.items() if n not in module._non_persistent_buffers_set}
     own = {n: t for table in (module._parameters, persistent) for n, t in table.items() if t is not None}
@@ -173,7 +173,7 @@ def load_own(
             continue
         value = state[key]
         if isinstance(value, Tensor) and not is_lazy(value) and not is_lazy(target) and target.ndim == 0 and tuple(value.shape) == (1,):
-            value = value[0]  # PyTorch's first files have numbers as vectors of one
+            value = value[0]  # PyTorch's earliest files store scalars as vectors of one element
         if not isinstance(value, Tensor):
             errors.append(
                 f'While copying the parameter named "{key}", expected engine.Tensor or Tensor-like object from checkpoint '

@@ -1,4 +1,4 @@
-"""`SyncBatchNorm`: batch normalization whose statistics are those of all processes' batches together."""
+"""`SyncBatchNorm`: batch normalization with statistics over the batches of all processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .normalization import _BatchNorm
 
 
 class _SumOverProcesses(Function):
-    """The sum over all processes; so is the gradient's."""
+    """Sum a tensor over all processes; the gradient is summed too."""
 
     @staticmethod
     def forward(ctx: Any, input: Tensor, group: Any) -> Tensor:
@@ -33,15 +33,15 @@ def _summed(x: Tensor, group: Any) -> Tensor:
 
 
 def _processes(group: Any) -> int:
-    """How many processes share a batch: 1 while no process group was made."""
+    """Return the number of processes that share a batch, 1 without a process group."""
     distributed = sys.modules.get("engine.distributed")
     return distributed.get_world_size(group) if distributed is not None and distributed.is_initialized() else 1
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Normalizes each channel of `(N, C, *)` over the batches of all processes in `process_group`; in one process, as `BatchNorm`.
+    """Batch normalization of each channel of `(N, C, *)`, over the batches of all processes in `process_group`.
 
-    Statistics of half precision are taken in float32; the result has the input's dtype.
+    With one process it equals `BatchNorm`. Statistics of half-precision inputs are computed in float32; the result has the input's dtype.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class SyncBatchNorm(_BatchNorm):
         if input.shape[1] != self.num_features:
             raise ValueError(f"expected {self.num_features} channels in dimension 1, got input of shape {tuple(input.shape)}")
         dtype = input.dtype
-        if dtype in (dtypes.float16, dtypes.bfloat16):  # counts and sums of squares do not fit
+        if dtype in (dtypes.float16, dtypes.bfloat16):  # counts and sums of squares overflow
             input = input.float()
         over = [i for i in range(input.ndim) if i != 1]
         shape = [-1 if i == 1 else 1 for i in range(input.ndim)]
@@ -83,7 +83,7 @@ class SyncBatchNorm(_BatchNorm):
         return (out if self.bias is None else out + self.bias.reshape(shape)).to(dtype)
 
     def _remember(self, mean: Tensor, var: Tensor, n: float) -> None:
-        """Move the running statistics towards those of this batch, the variance unbiased."""
+        """Update the running statistics with those of this batch, using the unbiased variance."""
         if self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
             return
         with no_grad():
@@ -94,7 +94,7 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
-        """The module with every `BatchNorm*` in it replaced by a `SyncBatchNorm` of the same parameters and statistics."""
+        """Replace every `BatchNorm*` in a module with a `SyncBatchNorm` that has its parameters and statistics, and return the module."""
         made = module
         if isinstance(module, _BatchNorm):
             made = cls(module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats, process_group)

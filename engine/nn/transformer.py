@@ -1,4 +1,4 @@
-"""Transformer layers and stacks, as in "Attention Is All You Need"."""
+"""Transformer layers and stacks, as in "Attention Is All You Need" (Vaswani et al. 2017)."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def _get_clones(module: Module, n: int) -> ModuleList:
 
 
 class _Layer(Module):
-    """What encoder and decoder layers share: self-attention, and two linear layers with an activation between."""
+    """Base of encoder and decoder layers: self-attention and a feed-forward network of two linear layers."""
 
-    blocks: ClassVar[int]  # parts with a residual and a norm of their own; the decoder's third is attention to the encoder's output
+    blocks: ClassVar[int]  # sublayers with residual and norm; the decoder's third attends to the encoder's output
 
     def __init__(
         self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1, activation: Any = F.relu,
@@ -71,7 +71,11 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention and feed-forward, each with dropout, a residual and a layer norm (before it with `norm_first`)."""
+    """Encoder layer: self-attention and a feed-forward network, each with dropout, residual connection and layer norm.
+
+    `src` is `(S, N, E)`, or `(N, S, E)` with `batch_first`; the norm is applied first with `norm_first`, else last. The output has its
+    shape.
+    """
 
     blocks = 2
 
@@ -87,7 +91,10 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to the encoder's output, and feed-forward."""
+    """Decoder layer: self-attention, attention to the encoder's output, and a feed-forward network.
+
+    `tgt` is `(T, N, E)` and `memory` `(S, N, E)`, batch first with `batch_first`; the output has the shape of `tgt`.
+    """
 
     blocks = 3
 
@@ -110,11 +117,11 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """`num_layers` copies of an encoder layer one after the other, and a norm at the end if given.
+    """Stack of `num_layers` copies of an encoder layer, followed by an optional norm.
 
-    Where PyTorch takes its path of nested tensors, the output is 0 at padded places, before the norm at the end: layers in eval mode, no
-    gradient wanted, a `src_key_padding_mask` with the padding behind each sequence, no `mask`, and `enable_nested_tensor`. Elsewhere padded
-    places have values of their own that mean nothing. `mask_check` changes nothing: the order of the padding is always looked at.
+    Where PyTorch uses nested tensors, the output is 0 at padded positions, before the final norm. It does so if the layers are in eval
+    mode, no gradient is required, `src_key_padding_mask` pads only sequence ends, `mask` is None and `enable_nested_tensor` is True.
+    Otherwise padded positions have arbitrary values. `mask_check` has no effect: the padding is always checked.
     """
 
     def __init__(
@@ -139,7 +146,7 @@ class TransformerEncoder(Module):
         return out if self.norm is None else self.norm(out)
 
     def _nests(self, src: Tensor) -> bool:
-        """Whether PyTorch would make a nested tensor of this batch."""
+        """Return whether PyTorch would convert this batch to a nested tensor."""
         first = self.layers[0]
         if not (self.use_nested_tensor and get_fastpath_enabled() and src.ndim == 3) or first.training or is_autocast_enabled():
             return False
@@ -147,7 +154,7 @@ class TransformerEncoder(Module):
 
 
 def _fusible(layer: Module) -> bool:
-    """Whether PyTorch has one kernel for the whole layer."""
+    """Return whether PyTorch has a fused kernel for the whole layer."""
     return (
         isinstance(layer, TransformerEncoderLayer)
         and not layer.norm_first
@@ -161,7 +168,7 @@ def _fusible(layer: Module) -> bool:
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a decoder layer one after the other, and a norm at the end if given."""
+    """Stack of `num_layers` copies of a decoder layer, followed by an optional norm."""
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None):
         super().__init__()
@@ -183,7 +190,7 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """Encoder and decoder: `src` `(S, N, E)` and `tgt` `(T, N, E)` to `(T, N, E)`, batch first with `batch_first`."""
+    """Transformer encoder and decoder: `src` `(S, N, E)` and `tgt` `(T, N, E)` to `(T, N, E)`, batch first with `batch_first`."""
 
     def __init__(
         self, d_model: int = 512, nhead: int = 8, num_encoder_layers: int = 6, num_decoder_layers: int = 6, dim_feedforward: int = 2048,
@@ -231,7 +238,7 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
-        """-inf above the diagonal and 0 elsewhere: each place sees itself and what came before."""
+        """Return the causal mask `(sz, sz)`: 0 on and below the diagonal, -inf above it."""
         d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
         mask = numpy.triu(numpy.full((sz, sz), -numpy.inf), 1).astype(d.numpy)
         return Tensor._wrap(mask if device is None else devices.move(mask, devices.device(device)))

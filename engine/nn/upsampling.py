@@ -1,4 +1,4 @@
-"""Upsampling layers."""
+"""Upsampling layers: `Upsample` and its nearest and bilinear forms."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .module import Module
 
 
 class Upsample(Module):
-    """Resizes `(N, C, *)` to `size`, or by `scale_factor`: nearest, linear, bilinear, bicubic or trilinear."""
+    """Resize `(N, C, *)` to `size` or by `scale_factor`; `mode` is "nearest", "linear", "bilinear", "bicubic" or "trilinear"."""
 
     def __init__(
         self, size: Any = None, scale_factor: Any = None, mode: str = "nearest", align_corners: bool | None = None,
@@ -33,14 +33,14 @@ class Upsample(Module):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Nearest-neighbour upsampling of `(N, C, H, W)`."""
+    """Nearest-neighbor upsampling of `(N, C, H, W)`."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None):
         super().__init__(size, scale_factor, mode="nearest")
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Bilinear upsampling of `(N, C, H, W)`, corners aligned."""
+    """Bilinear upsampling of `(N, C, H, W)`, with aligned corners."""
 
     def __init__(self, size: Any = None, scale_factor: Any = None):
         super().__init__(size, scale_factor, mode="bilinear", align_corners=True)

@@ -1,4 +1,4 @@
-"""Names of `nn.functional` that are another function with one argument set: in place, with indices; and PyTorch's private helpers."""
+"""`nn.functional` names that fix one argument of another function (in place, with indices), and PyTorch's private helpers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _with(function: Callable, name: str, words: str, **set_: Any) -> Callable:
 
 
 def made(home: str) -> dict[str, Callable]:
-    """The functions by name."""
+    """Build these functions and return them by name."""
     find = lambda name: functions[home + name] if home + name in functions else functions[name]  # noqa: E731
     found = {f"{name}_": _with(find(name), f"{name}_", "in place", inplace=True) for name in _IN_PLACE}
     for name in _POOLS:
@@ -34,13 +34,13 @@ def made(home: str) -> dict[str, Callable]:
 
 
 def assert_int_or_pair(arg: Any, arg_name: str, message: str) -> None:
-    """AssertionError with `message`, in which `{}` is the argument's name, unless it is a number or a pair."""
+    """Raise AssertionError with `message`, formatted with the argument's name, unless the argument is an int or a pair."""
     if not (isinstance(arg, int) or len(arg) == 2):
         raise AssertionError(message.format(arg_name))
 
 
 def in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None) -> list[Tensor]:
-    """Queries, keys and values through the three parts of one weight `(3 E, E)`."""
+    """Project queries, keys and values with the three parts of one weight `(3 E, E)`."""
     linear = functions["nn.functional.linear"]
     biases = (None,) * 3 if b is None else b.chunk(3)
     return [linear(x, weight, bias) for x, weight, bias in zip((q, k, v), w.chunk(3), biases, strict=True)]
@@ -49,6 +49,6 @@ def in_projection_packed(q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor |
 def in_projection(
     q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor, b_q: Any = None, b_k: Any = None, b_v: Any = None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values through weights of their own."""
+    """Project queries, keys and values with separate weights."""
     linear = functions["nn.functional.linear"]
     return linear(q, w_q, b_q), linear(k, w_k, b_k), linear(v, w_v, b_v)

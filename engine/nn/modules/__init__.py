@@ -1,4 +1,4 @@
-"""PyTorch's addresses of the layers: `engine.nn.modules.conv` is `engine.nn.conv`, and so on."""
+"""Aliases of the layers' modules at PyTorch's import paths, such as `engine.nn.modules.conv` for `engine.nn.conv`."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""The layers that normalize by their batch, at PyTorch's address."""
+"""Batch normalization layers at PyTorch's import path."""
 
 from ..normalization import (  # noqa: F401
     BatchNorm1d,

@@ -1,4 +1,4 @@
-"""Small helpers at PyTorch's address, for programs that write layers of their own."""
+"""Helpers at PyTorch's import path, for custom layers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _single, _pair, _triple, _quadruple = _ntuple(1, "_single"), _ntuple(2, "_pair")
 
 
 def _reverse_repeat_tuple(t: Sequence, n: int) -> tuple:
-    """The elements from last to first, each `n` times."""
+    """Return the elements in reverse order, each repeated `n` times."""
     return tuple(x for x in reversed(t) for _ in range(n))
 
 
 def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
-    """Sizes, with those that are None taken from the last of `defaults`."""
+    """Replace sizes that are None with the last entries of `defaults`; ValueError if there are too few of them."""
     if isinstance(out_size, int):
         return out_size
     if len(defaults) <= len(out_size):
@@ -33,7 +33,7 @@ def _list_with_default(out_size: Any, defaults: Sequence[int]) -> Any:
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Take a prefix such as `"module."` off the keys of a state dict, in place."""
+    """Remove a prefix such as `"module."` from the keys of a state dict, in place."""
     for key in list(state_dict):
         if key.startswith(prefix):
             state_dict[key[len(prefix) :]] = state_dict.pop(key)

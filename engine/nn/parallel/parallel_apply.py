@@ -1,4 +1,4 @@
-"""Several modules, each on its own inputs."""
+"""`parallel_apply`: run several modules, each on its own inputs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["parallel_apply"]
 def parallel_apply(
     modules: Sequence[Module], inputs: Sequence[Any], kwargs_tup: Sequence[dict] | None = None, devices: Sequence[Any] | None = None
 ) -> list:
-    """Module i on inputs i (a tuple, or one argument), on device i where `devices` are given; here one after the other.
+    """Run module i on inputs i (a tuple or one argument), on device i if `devices` is given; here sequentially.
 
-    AssertionError when there are not as many inputs, keywords or devices as modules.
+    Raises AssertionError unless there are as many inputs, keyword dicts and devices as modules.
     """
     n = len(modules)
     named = [{}] * n if kwargs_tup is None else kwargs_tup

@@ -1,4 +1,4 @@
-"""A module several times, for several devices."""
+"""`replicate`: copy a module to several devices."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["replicate"]
 
 
 def replicate(network: Module, devices: Sequence[Any], detach: bool = False) -> list[Module]:
-    """The module once for each device. Gradients of what the copies compute come to the module's own parameters, unless `detach`.
+    """Return one copy of the module per device; gradients flow back to the original parameters, unless `detach`.
 
-    Parameters of the copies are no leaves, so their `parameters()` are empty, as in PyTorch.
+    The copies' parameters are not leaves, so `parameters()` of a copy is empty, as in PyTorch.
     """
 
     def at(module: Module, device: Any, memo: dict[int, Module], tensors: dict[int, Any]) -> Module:

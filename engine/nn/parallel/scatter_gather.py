@@ -1,4 +1,4 @@
-"""Batches cut into parts for several devices, and the parts' results put together again."""
+"""`scatter` and `gather`: split a batch across devices, and join the results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _place(device: Any) -> Any:
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list | tuple:
-    """For each device its part of every tensor, chunked along `dim`; containers are rebuilt, everything else is given to all."""
+    """Split every tensor into one chunk per device along `dim`; containers are rebuilt, other values are passed to all devices."""
     n = len(target_gpus)
     if isinstance(inputs, Tensor):
         return tuple(part.to(_place(device)) for part, device in zip(inputs.chunk(n, dim), target_gpus, strict=False))
@@ -30,7 +30,7 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> list | tup
 
 
 def scatter_kwargs(inputs: tuple, kwargs: dict | None, target_gpus: Sequence[Any], dim: int = 0) -> tuple[tuple, tuple]:
-    """`scatter` of positional and named arguments: as many of one as of the other."""
+    """Scatter positional and keyword arguments, padding the shorter list so that both have equal length."""
     positional = list(scatter(inputs, target_gpus, dim)) if inputs else []
     named = list(scatter(kwargs, target_gpus, dim)) if kwargs else []
     most = max(len(positional), len(named))
@@ -40,7 +40,7 @@ def scatter_kwargs(inputs: tuple, kwargs: dict | None, target_gpus: Sequence[Any
 
 
 def gather(outputs: Sequence[Any], target_device: Any, dim: int = 0) -> Any:
-    """The parts' results as one, on one device: tensors joined along `dim` (numbers to a vector), containers rebuilt."""
+    """Join the results on one device: tensors are concatenated along `dim` (scalars stacked to a vector), containers rebuilt."""
     first = outputs[0]
     if isinstance(first, Tensor):
         parts = [part.to(_place(target_device)) for part in outputs]
