@@ -1,4 +1,4 @@
-"""Optimisers and learning-rate schedulers, under PyTorch's names."""
+"""Optimizers and learning-rate schedulers, under PyTorch's names."""
 
 from . import lr_scheduler, optimizer, swa_utils
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam

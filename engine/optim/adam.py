@@ -1,4 +1,4 @@
-"""Adam and its relatives: AdamW, NAdam, RAdam, Adamax. m and v are running means of g and g²."""
+"""Adam and its variants AdamW, NAdam, RAdam and Adamax; m and v are running means of g and g²."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .optimizer import Optimizer, count, decayed, held, mix, mix_square, number,
 
 
 def _decayed(xp: Any, p: Any, g: Any, lr: float, group: dict, out: Any) -> Any:
-    """The gradient with weight decay added, or, with decoupled decay, the gradient itself: then p is made smaller at once."""
+    """Add weight decay to the gradient; if it is decoupled, scale p instead and return the gradient unchanged."""
     if not group["decoupled_weight_decay"]:
         return decayed(xp, p, g, group["weight_decay"], out)
     if group["weight_decay"]:
@@ -17,9 +17,10 @@ def _decayed(xp: Any, p: Any, g: Any, lr: float, group: dict, out: Any) -> Any:
 
 
 class Adam(Optimizer):
-    """p = p - lr m̂ / (sqrt(v̂) + eps), with m̂ = m / (1 - beta1^t) and v̂ = v / (1 - beta2^t).
+    """Adam: p = p - lr m̂ / (sqrt(v̂) + eps), with m̂ = m / (1 - beta1^t) and v̂ = v / (1 - beta2^t) (Kingma & Ba 2014).
 
-    `amsgrad` uses the largest v so far. `weight_decay` is added to the gradient, or taken off p directly with `decoupled_weight_decay`.
+    m = beta1 m + (1 - beta1) g and v = beta2 v + (1 - beta2) g². `amsgrad` uses the maximum of all v (Reddi et al. 2018). `weight_decay` p
+    is added to the gradient, or subtracted from p directly with `decoupled_weight_decay`.
     """
 
     _instead = ", please consider SparseAdam instead"
@@ -56,7 +57,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with decoupled weight decay: p = (1 - lr weight_decay) p before each step."""
+    """Adam with decoupled weight decay: p = (1 - lr weight_decay) p before each step (Loshchilov & Hutter 2017)."""
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 1e-2,
@@ -70,7 +71,7 @@ class AdamW(Adam):
 
 
 class NAdam(Optimizer):
-    """Adam with Nesterov momentum: mu_t = beta1 (1 - 0.5 · 0.96^(t momentum_decay)) weighs m and g."""
+    """Adam with Nesterov momentum: mu_t = beta1 (1 - 0.5 · 0.96^(t momentum_decay)) weights m and g (Dozat 2016)."""
 
     def __init__(
         self, params: Any, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -106,7 +107,7 @@ class NAdam(Optimizer):
 
 
 class RAdam(Optimizer):
-    """Adam whose step is rectified by the variance of v; while that cannot be known (rho_t <= 5) it is plain momentum."""
+    """Rectified Adam: scale the step by a rectification term for the variance of v; plain momentum while rho_t <= 5 (Liu et al. 2019)."""
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,
@@ -141,7 +142,7 @@ class RAdam(Optimizer):
 
 
 class Adamax(Optimizer):
-    """Adam with the infinity norm: u = max(beta2 u, |g| + eps); p = p - lr m / ((1 - beta1^t) u)."""
+    """Adam with the infinity norm: u = max(beta2 u, |g| + eps) and p = p - lr m / ((1 - beta1^t) u) (Kingma & Ba 2014)."""
 
     def __init__(
         self, params: Any, lr: Any = 2e-3, betas: tuple[float, float] = (0.9, 0.999), eps: float = 1e-8, weight_decay: float = 0,

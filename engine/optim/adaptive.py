@@ -1,4 +1,4 @@
-"""Optimisers that scale each element by its gradients' history: Adagrad, RMSprop, Adadelta."""
+"""Optimizers with per-element step sizes from past gradients: Adagrad, RMSprop and Adadelta."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .optimizer import Optimizer, check, count, decayed, library, mix, mix_squar
 
 
 class Adagrad(Optimizer):
-    """s = s + g²; p = p - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)."""
+    """Adagrad: s = s + g² and p = p - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps) (Duchi et al. 2011)."""
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, lr_decay: float = 0, weight_decay: float = 0, initial_accumulator_value: float = 0,
@@ -21,9 +21,9 @@ class Adagrad(Optimizer):
         ))  # fmt: skip
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own; their sums are there before the first step, as in PyTorch."""
+        """Add parameters with their own options; their sums are initialized before the first step, as in PyTorch."""
         super().add_param_group(param_group)
-        start = self.defaults["initial_accumulator_value"]  # a group's own is not looked at in PyTorch
+        start = self.defaults["initial_accumulator_value"]  # PyTorch ignores a group's own value
         for p in self.param_groups[-1]["params"]:
             total = library(p.array).full_like(p.array, complex(start, start) if p.is_complex() else start)
             self.state[p] = {"step": one_number(0), "sum": Tensor._wrap(total)}
@@ -50,7 +50,10 @@ class Adagrad(Optimizer):
 
 
 class RMSprop(Optimizer):
-    """v = alpha v + (1 - alpha) g²; p = p - lr g / (sqrt(v) + eps). `centered` subtracts the squared mean of g from v."""
+    """RMSprop: v = alpha v + (1 - alpha) g² and p = p - lr g / (sqrt(v) + eps) (Hinton 2012).
+
+    `centered` subtracts the squared running mean of g from v. With `momentum`, b = momentum b + g / (sqrt(v) + eps) and p = p - lr b.
+    """
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, alpha: float = 0.99, eps: float = 1e-8, weight_decay: float = 0, momentum: float = 0,
@@ -92,7 +95,7 @@ class RMSprop(Optimizer):
 
 
 class Adadelta(Optimizer):
-    """d = sqrt(u + eps) / sqrt(v + eps) g, with v and u the running means of g² and d²; p = p - lr d."""
+    """Adadelta: d = sqrt(u + eps) / sqrt(v + eps) g and p = p - lr d, with u and v the running means of d² and g² (Zeiler 2012)."""
 
     def __init__(
         self, params: Any, lr: Any = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0, foreach: bool | None = None, *,

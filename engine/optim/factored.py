@@ -1,4 +1,4 @@
-"""Optimisers for matrices: Adafactor, whose second moment is an outer product, and Muon, whose step is orthogonal."""
+"""Optimizers for matrices: Adafactor, with a factored second moment, and Muon, with orthogonalized steps."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def _refuse(name: str, value: Any, ok: bool, rule: str) -> None:
 
 
 class Adafactor(Optimizer):
-    """p = p - max(eps2, rms(p)) rho_t u / max(1, rms(u) / d), with u = g / sqrt(v) and rho_t = min(lr, 1 / sqrt(t)).
+    """Adafactor: p = p - max(eps2, rms(p)) rho_t u / max(1, rms(u) / d), with u = g / sqrt(v) and rho_t = min(lr, 1 / sqrt(t)).
 
-    v is the running mean of g²; of a matrix only the means of its rows and columns are kept. eps[0]=None is the dtype's own epsilon.
-    Source: Shazeer and Stern 2018.
+    v is the running mean of g²; for matrices only the means of its rows and columns are stored. eps[0]=None uses the dtype's machine
+    epsilon. Source: Shazeer and Stern 2018.
     """
 
     def __init__(
@@ -73,15 +73,16 @@ class Adafactor(Optimizer):
 
 
 def _rms(xp: Any, x: Any) -> float:
-    """The root of the mean square."""
+    """Return the root mean square."""
     return float(xp.sqrt(xp.mean(xp.square(x.astype(numpy.float64))))) if x.size else 0.0
 
 
 class Muon(Optimizer):
-    """b = momentum b + (1 - momentum) g; p = (1 - lr weight_decay) p - lr' O(b): O is nearly the closest (semi-)orthogonal matrix.
+    """Muon: b = momentum b + (1 - momentum) g and p = (1 - lr weight_decay) p - lr' O(b), for 2D parameters only.
 
-    O takes `ns_steps` Newton-Schulz steps in bfloat16. `adjust_lr_fn` makes lr' of lr: "original", sqrt(max(1, rows / columns)) lr, or
-    "match_rms_adamw", 0.2 sqrt(max(rows, columns)) lr. Matrices only. Source: Jordan 2024, https://kellerjordan.github.io/posts/muon/.
+    O approximates the nearest (semi-)orthogonal matrix by `ns_steps` Newton-Schulz steps in bfloat16. `adjust_lr_fn` derives lr' from lr:
+    "original" (default), sqrt(max(1, rows / columns)) lr, or "match_rms_adamw", 0.2 sqrt(max(rows, columns)) lr. Source: Jordan 2024,
+    https://kellerjordan.github.io/posts/muon/.
     """
 
     def __init__(
@@ -125,7 +126,7 @@ class Muon(Optimizer):
 
 
 def _orthogonal(xp: Any, matrix: Any, coefficients: tuple, steps: int, eps: float) -> Any:
-    """The matrix with its singular values brought near 1, by steps x = a x + (b x xᵀ + c (x xᵀ)²) x, each product rounded to bfloat16."""
+    """Bring the singular values near 1 by iterating x = a x + (b x xᵀ + c (x xᵀ)²) x, with products rounded to bfloat16."""
     if steps >= 100:
         raise ValueError("Number of steps must be less than 100 for computational efficiency")
     if len(coefficients) != 3:

@@ -1,4 +1,4 @@
-"""What optimisers of libraries take from `torch.optim.optimizer` and `torch.utils._foreach_utils`: types, small functions, texts."""
+"""Types, helpers and doc strings that third-party optimizers import from `torch.optim.optimizer` and `torch.utils._foreach_utils`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _has_foreach_support(tensors: list[Tensor], device: devices.device) -> bool:
 
 
 def _group_tensors_by_device_and_dtype(tensorlistlist: TensorListList, with_indices: bool = False) -> dict:
-    """Lists of equal length, divided by what the first one's tensors are: `(device, dtype) -> (lists, indices)`."""
+    """Group lists of equal length by the device and dtype of the first list's tensors: `(device, dtype) -> (lists, indices)`."""
     found: dict = {}
     for i, row in enumerate(zip(*tensorlistlist, strict=True)):
         first = row[0]
@@ -68,7 +68,7 @@ def _group_tensors_by_device_and_dtype(tensorlistlist: TensorListList, with_indi
 
 
 def _default_to_fused_or_foreach(params: list[Tensor], differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
-    """Which of PyTorch's faster ways it would take for these parameters: on a CPU neither, unless `use_fused`."""
+    """Return PyTorch's choice of (fused, foreach) for these parameters: neither on a CPU, unless `use_fused`."""
     if differentiable:
         return False, False
     tensors = [p for p in params if p is not None]
@@ -88,7 +88,7 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
 
 
 def _use_grad_for_differentiable(step: Callable) -> Callable:
-    """A `step` that records its ops if its optimizer was made with `differentiable=True`, and none otherwise."""
+    """Wrap `step` so that it records its ops only if the optimizer has `differentiable=True`."""
 
     @functools.wraps(step)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -123,7 +123,7 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> dtypes.dtype:
 
 
 def _view_as_real(params: list[Tensor], *state_and_grads: list[Tensor]) -> None:
-    """Put real views in place of complex parameters, and of what belongs to them."""
+    """Replace complex parameters and their state and gradients with real views, in place in the lists."""
     for i, p in enumerate(params):
         if p.is_complex():
             for tensors in (params, *state_and_grads):

@@ -1,4 +1,4 @@
-"""L-BFGS: a quasi-Newton method with a line search that meets the strong Wolfe conditions."""
+"""L-BFGS: a quasi-Newton method with an optional line search for the strong Wolfe conditions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .optimizer import Optimizer, as_real, library, number, options
 
 
 class LBFGS(Optimizer):
-    """Up to `max_iter` quasi-Newton iterations in each `step(closure)`, from the last `history_size` changes of x and g.
+    """L-BFGS: up to `max_iter` quasi-Newton iterations per `step(closure)`, from the last `history_size` changes of p and g.
 
-    One parameter group only. `closure` clears the gradients, computes the loss, calls `backward()` and returns the loss.
-    `line_search_fn` is None (a step of `lr`) or "strong_wolfe".
-    Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4, 3.5 and 3.6.
+    Supports one parameter group. `closure` clears the gradients, computes the loss, calls `backward()` and returns the loss.
+    `line_search_fn` is None (a step of size `lr`) or "strong_wolfe". Source: Nocedal and Wright, Numerical Optimization, algorithms 7.4,
+    3.5 and 3.6.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LBFGS(Optimizer):
         return [p.array.copy() for p in self._params]
 
     def _go(self, start: list | None, step: float, direction: Any) -> None:
-        """Parameters at `start` (None: where they are) + step * direction."""
+        """Set the parameters to `start` (None: their current values) + step * direction."""
         at = 0
         for i, p in enumerate(self._params):
             array = p.array
@@ -120,7 +120,7 @@ class LBFGS(Optimizer):
 
 
 class _Memory:
-    """The last changes of gradient and place, kept in the optimiser's state so that they are saved with it."""
+    """The recent changes of gradient and parameters, stored in the optimizer's state so that they are saved with it."""
 
     def __init__(self, state: dict, size: int) -> None:
         self.state, self.size = state, size
@@ -128,7 +128,7 @@ class _Memory:
             state.setdefault(name, [])
 
     def direction(self, g: Any) -> Any:
-        """Take in the last step, then the two-loop recursion: -H g."""
+        """Add the last step to the history and return -H g by the two-loop recursion."""
         state = self.state
         ys, steps, ro = state["old_dirs"], state["old_stps"], state["ro"]
         y = g - state["prev_flat_grad"].array
@@ -153,7 +153,7 @@ class _Memory:
 
 
 def cubic_minimum(x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: tuple[float, float] | None = None) -> float:
-    """Where the cubic through two values and slopes is least, within bounds; their middle when it has no minimum."""
+    """Return the minimizer of the cubic through two values and slopes, clamped to bounds; their midpoint if there is no minimum."""
     low, high = bounds if bounds is not None else (min(x1, x2), max(x1, x2))
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
     square = d1 * d1 - g1 * g2
@@ -171,15 +171,15 @@ def strong_wolfe(
     along: Callable[[float], tuple[float, Any]], t: float, direction: Any, f: float, g: Any, slope: float, most: int,
     c1: float = 1e-4, c2: float = 0.9, tolerance: float = 1e-9,
 ) -> tuple[float, Any, float, int]:  # fmt: skip
-    """A step along the direction with f(t) <= f + c1 t slope and |f'(t)| <= c2 |slope|: `(f, g, t, evaluations)`.
+    """Search a step with f(t) <= f + c1 t slope and |f'(t)| <= c2 |slope|; return `(f, g, t, evaluations)`.
 
-    After `most` tries, one more than which are evaluations, the best step so far.
+    After `most` tries, which take `most` + 1 evaluations, return the best step so far.
     """
     reach = float(abs(direction).max())
     new_f, new_g = along(t)
     new_slope = float(new_g @ direction)
     calls, tries = 1, 0
-    # each end of the bracket: (t, f, g, slope)
+    # a bracket end is (t, f, g, slope)
     last = (0.0, f, g.copy(), slope)
     done = False
     bracket: list = []

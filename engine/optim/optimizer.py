@@ -1,4 +1,4 @@
-"""Optimizer: what all optimisers share: parameter groups, state, hooks, saving and loading, the loop of a step."""
+"""`Optimizer`, the base class: parameter groups, state, hooks, saving and loading, and the step over all parameters."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ class _RequiredParameter:
 required = _RequiredParameter()
 
 
-_global_optimizer_pre_hooks: OrderedDict[int, Callable] = OrderedDict()  # the step hooks of all optimisers
+_global_optimizer_pre_hooks: OrderedDict[int, Callable] = OrderedDict()  # step hooks of all optimizers
 _global_optimizer_post_hooks: OrderedDict[int, Callable] = OrderedDict()
 
 
 def register_optimizer_step_pre_hook(hook: Callable) -> Handle:
-    """Call `hook(optimizer, args, kwargs)` before every step of every optimiser; `args` begin with the optimiser."""
+    """Call `hook(optimizer, args, kwargs)` before every step of every optimizer; `args[0]` is the optimizer."""
     return _hung(_global_optimizer_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable) -> Handle:
-    """Call `hook(optimizer, args, kwargs)` after every step of every optimiser; `args` begin with the optimiser."""
+    """Call `hook(optimizer, args, kwargs)` after every step of every optimizer; `args[0]` is the optimizer."""
     return _hung(_global_optimizer_post_hooks, hook)
 
 
@@ -86,16 +86,16 @@ def _hung(table: OrderedDict, hook: Callable, prepend: bool = False) -> Handle:
 
 
 def _hooked(step: Callable) -> Callable:
-    """A `step` with what surrounds it: hooks before and after, the count, what an observer is told. A step within a step has it once."""
+    """Wrap `step` with its hooks, the step count and the observer's notification; nested steps run unwrapped."""
 
     @functools.wraps(step)
     def call(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
         if self._stepping:
             return step(self, *args, **kwargs)
-        if "_optimizer_step_pre_hooks" not in self.__dict__:  # a wrapper around another optimizer, without __init__: its step is its own
+        if "_optimizer_step_pre_hooks" not in self.__dict__:  # a wrapper around another optimizer, without __init__, manages its own step
             self._steps += 1
             return step(self, *args, **kwargs)
-        args = (self, *args)  # so hooks get them
+        args = (self, *args)  # hooks receive the optimizer in args
         for hook in (*_global_optimizer_pre_hooks.values(), *self._optimizer_step_pre_hooks.values()):
             changed = hook(self, args, kwargs)
             if changed is not None:
@@ -120,10 +120,10 @@ def _hooked(step: Callable) -> Callable:
 
 
 class Optimizer:
-    """The base: a subclass says its `defaults` and writes `_update`, the rule for one parameter.
+    """Base class of optimizers: a subclass passes its `defaults` and defines `_update`, the rule for one parameter.
 
     `params` is an iterable of tensors, of `(name, tensor)` pairs, or of dicts `{"params": ..., "lr": ...}`, the parameter groups.
-    `foreach`, `fused` and `capturable` are accepted everywhere and change nothing: every update runs in place, on arrays.
+    `foreach`, `fused` and `capturable` are accepted everywhere without effect: every update runs in place, on arrays.
     """
 
     state: defaultdict[Any, dict]
@@ -135,12 +135,12 @@ class Optimizer:
     _optimizer_state_dict_post_hooks: OrderedDict[int, Callable]
     _optimizer_load_state_dict_pre_hooks: OrderedDict[int, Callable]
     _optimizer_load_state_dict_post_hooks: OrderedDict[int, Callable]
-    _steps = 0  # how often step() ran; schedulers want to know that it did
+    _steps = 0  # number of steps, checked by schedulers
     _scratch: dict[tuple, list]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "step" in cls.__dict__:  # a program's own optimiser
+        if "step" in cls.__dict__:  # a user-defined optimizer
             cls.step = _hooked(cls.__dict__["step"])
 
     def __init__(self, params: Any, defaults: dict[str, Any]):
@@ -162,13 +162,13 @@ class Optimizer:
             self.add_param_group(group)
 
     def _patch_step_function(self) -> None:
-        """What an optimizer has beside groups and state, for one around another that never calls `Optimizer.__init__`."""
+        """Initialize everything but groups and state, for wrappers that never call `Optimizer.__init__`."""
         self.__dict__.update({name: value for name, value in _fresh().items() if name not in self.__dict__})
 
     # -- groups ---------------------------------------------------------------------------------------------------------------
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add parameters with options of their own; what a group does not say is taken from the defaults."""
+        """Add parameters with their own options; missing options are taken from the defaults."""
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         group = dict(param_group)
@@ -214,7 +214,7 @@ class Optimizer:
         self.param_groups.append(group)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters; with `set_to_none=False` they become zeros."""
+        """Reset the gradients of all parameters to None, or to zeros with `set_to_none=False`."""
         for group in self.param_groups:
             for p in group["params"]:
                 forget_grad(p, set_to_none)
@@ -222,19 +222,19 @@ class Optimizer:
     _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
 
     def _cuda_graph_capture_health_check(self) -> None:
-        """Nothing: steps of this engine's are the same inside a graph. Optimizers of libraries call it before theirs."""
+        """Do nothing: steps here are the same inside a graph. Third-party optimizers call this before their steps."""
 
     _accelerator_graph_capture_health_check = _optimizer_step_code = _cuda_graph_capture_health_check
 
     @staticmethod
     def profile_hook_step(func: Callable) -> Callable:
-        """The step as it is: what surrounds one stands around it already."""
+        """Return the step unchanged: it is already wrapped."""
         return func
 
     # -- a step -----------------------------------------------------------------------------------------------------------------
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient, in place. `closure` recomputes the loss first; its value is returned."""
+        """Update every parameter that has a gradient, in place; `closure`, if given, recomputes the loss first, which is returned."""
         return self._step(closure)
 
     def _step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -256,13 +256,13 @@ class Optimizer:
                         inplace.note_write_to(p, name)
                         continue
                     update = self._update_complex if array.dtype.kind == "c" else self._update
-                    xp = library(grad)  # a negative of no dimensions would be a number
+                    xp = library(grad)  # a negated 0-d array would be a scalar
                     update(xp, array, xp.asarray(-grad) if group.get("maximize") else grad, self.state[p], group)
                     inplace.note_write_to(p, name)
         return loss
 
     def _recorded(self, name: str) -> None:
-        """The step for `differentiable=True`."""
+        """Run the step for `differentiable=True`."""
         for group in self.param_groups:
             if group.get("foreach"):
                 raise AssertionError("_foreach ops don't support autograd: differentiable=True goes with foreach=False")
@@ -275,7 +275,7 @@ class Optimizer:
                     recorded.step(self._update, p, self.state[p], group, name)
 
     def _update_complex(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
-        """The rule on pairs of real numbers; the state is kept complex, as PyTorch does, and shares memory with its pairs."""
+        """Apply the rule to real views; the state stays complex, as in PyTorch, and shares memory with its views."""
         pairs = {k: Tensor._wrap(as_real(s.array)) if isinstance(s, Tensor) else s for k, s in state.items()}
         self._update(xp, as_real(p), as_real(g), pairs, group)
         for name, s in pairs.items():
@@ -283,17 +283,17 @@ class Optimizer:
                 state[name] = Tensor._wrap(as_complex(s.array)) if isinstance(s, Tensor) and s.ndim == p.ndim + 1 else s
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
-        """The rule: change the array `p` by its gradient `g`. `g` must not be written; `state` keeps Tensors and numbers."""
+        """Update the array `p` in place from its gradient `g`, which must not be modified; `state` holds Tensors and numbers."""
         raise NotImplementedError(f"{type(self).__name__} has no update rule")
 
     def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
-        """The rule for a sparse gradient, `g.values` at the places `g.indices`, each there once."""
+        """Update `p` from a sparse gradient, with values `g.values` at unique indices `g.indices`."""
         raise RuntimeError(f"{type(self).__name__} does not support sparse gradients{self._instead}")
 
-    _instead = ""  # what else to take then
+    _instead = ""  # the alternative to suggest in that case
 
     def _spare(self, xp: Any, like: Any, n: int) -> list:
-        """`n` arrays like this one to compute in, kept from step to step; their contents are lost with the next parameter."""
+        """Return `n` scratch arrays like this one, kept between steps; the next parameter overwrites them."""
         if like.__class__ is recorded.Cell:
             return [xp.empty_like(like) for _ in range(n)]
         key = (like.shape, like.dtype, devices.of(like))
@@ -303,11 +303,11 @@ class Optimizer:
         return spare[:n]
 
     def register_step_pre_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` before every step; `args` begin with the optimiser. New `(args, kwargs)` may be returned."""
+        """Call `hook(optimizer, args, kwargs)` before every step; `args[0]` is the optimizer. It may return new `(args, kwargs)`."""
         return _hung(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Callable) -> Handle:
-        """Call `hook(optimizer, args, kwargs)` after every step; `args` begin with the optimiser."""
+        """Call `hook(optimizer, args, kwargs)` after every step; `args[0]` is the optimizer."""
         return _hung(self._optimizer_step_post_hooks, hook)
 
     # -- saving and loading -------------------------------------------------------------------------------------------------------
@@ -317,11 +317,11 @@ class Optimizer:
         return _hung(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
-        """Call `hook(optimizer, state_dict)` after `state_dict()`; what it returns, unless None, takes the state dict's place."""
+        """Call `hook(optimizer, state_dict)` after `state_dict()`; a return value other than None replaces the state dict."""
         return _hung(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: Callable, prepend: bool = False) -> Handle:
-        """Call `hook(optimizer, state_dict)` before loading; what it returns, unless None, is loaded in its place."""
+        """Call `hook(optimizer, state_dict)` before loading; a return value other than None is loaded instead."""
         return _hung(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: Callable, prepend: bool = False) -> Handle:
@@ -329,7 +329,7 @@ class Optimizer:
         return _hung(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def state_dict(self) -> dict[str, Any]:
-        """`{"state": {number: ...}, "param_groups": [...]}` with the parameters by number, in PyTorch's layout; shares memory."""
+        """Return `{"state": {index: ...}, "param_groups": [...]}` in PyTorch's layout, with parameters by index; shares memory."""
         for hook in list(self._optimizer_state_dict_pre_hooks.values()):
             hook(self)
         numbers: dict[int, int] = {}
@@ -346,7 +346,7 @@ class Optimizer:
         return found
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state dict: groups must match in number and size. State is cast to each parameter's dtype and device."""
+        """Load a state dict, casting state to each parameter's dtype and device; ValueError if the groups differ in number or size."""
         state_dict = dict(state_dict)
         for hook in list(self._optimizer_load_state_dict_pre_hooks.values()):
             changed = hook(self, state_dict)
@@ -390,13 +390,13 @@ Optimizer.step = _hooked(Optimizer.step)
 
 
 def _fresh() -> dict[str, Any]:
-    """What an optimiser has beside groups and state: hooks, how often step() ran (schedulers want to know), arrays to compute in."""
+    """Return the initial values of everything but groups and state: hooks, step count and scratch arrays."""
     moments = (f"_optimizer_{what}_{when}_hooks" for what in ("step", "state_dict", "load_state_dict") for when in ("pre", "post"))
     return {**{name: OrderedDict() for name in moments}, "_steps": 0, "_scratch": {}}
 
 
 def _cast(param: Tensor, value: Any, key: Any = None) -> Any:
-    """Loaded state in the dtype and on the device of its parameter; step counts keep their own dtype."""
+    """Cast loaded state to its parameter's dtype and device; step counts keep their own dtype."""
     if isinstance(value, Tensor):
         array = value.array.copy()
         if key != "step":
@@ -412,35 +412,35 @@ def _cast(param: Tensor, value: Any, key: Any = None) -> Any:
 
 
 def library(array: Any) -> Any:
-    """NumPy or CuPy themselves, whose functions write into `out=`; ops' namespaces need not."""
+    """Return NumPy or CuPy itself, whose functions support `out=`; the ops' namespaces may not."""
     return numpy if isinstance(array, numpy.ndarray) else importlib.import_module("cupy")
 
 
 def as_real(array: Any) -> Any:
-    """Complex numbers as pairs in a new last dimension, a view; anything else as it is."""
+    """View complex values as pairs in a new last dimension; return other arrays unchanged."""
     return devices.namespace(array).view_as_real(array) if array.dtype.kind == "c" else array
 
 
 def as_complex(pairs: Any) -> Any:
-    """Pairs as complex numbers, a view."""
+    """View pairs as complex values."""
     return devices.namespace(pairs).view_as_complex(pairs)
 
 
-# -- what rules use -------------------------------------------------------------------------------------------------------------------
+# -- helpers for update rules ---------------------------------------------------------------------------------------------------------
 
 
 def number(x: Any) -> float:
-    """A hyper-parameter that may be a one-element tensor."""
+    """Return a hyperparameter as a number; it may be a one-element tensor."""
     return x.item() if isinstance(x, Tensor) else x
 
 
 def plain(x: Any) -> Any:
-    """An array of one number as that number; what a recorded step has in its place stays."""
+    """Return a one-element array as a number, or the cell of a recorded step unchanged."""
     return x if x.__class__ is recorded.Cell else float(x)
 
 
 def check(name: str, value: Any, ok: bool) -> None:
-    """ValueError in PyTorch's words."""
+    """Raise ValueError with PyTorch's message unless `ok`."""
     if not ok:
         raise ValueError(f"Invalid {name}: {value}")
 
@@ -453,7 +453,7 @@ _AT_LEAST_0 = {
 
 
 def options(**given: Any) -> dict[str, Any]:
-    """An optimiser's defaults, those that mean the same in all of them checked."""
+    """Return an optimizer's defaults, after checking the options that all optimizers share."""
     if isinstance(given["lr"], Tensor) and given["lr"].numel() != 1:
         raise ValueError("Tensor lr must be 1-element")
     for name, words in _AT_LEAST_0.items():
@@ -474,33 +474,33 @@ def options(**given: Any) -> dict[str, Any]:
 
 
 def start(state: dict, xp: Any, p: Any, *names: str) -> None:
-    """The state before the first step: no steps counted, and zeros like the parameter under each name."""
+    """Initialize the state: a step count of 0, and zeros like the parameter under each name."""
     state["step"] = one_number(0)
     for name in names:
         state[name] = Tensor._wrap(xp.zeros_like(p))
 
 
 def count(state: dict) -> float:
-    """One more step: counts it in `state["step"]`, a 0-d tensor as in PyTorch, and returns the number."""
+    """Increment `state["step"]`, a 0-d tensor as in PyTorch, and return it as a number."""
     step = held(state, "step")
     step += 1
     return float(step)
 
 
 def held(state: dict, name: str) -> Any:
-    """A number of the state as a 0-d array; files of older PyTorch have plain numbers there."""
+    """Return a state value as a 0-d array; files of older PyTorch versions store plain numbers."""
     if not isinstance(state[name], Tensor):
         state[name] = one_number(state[name])
     return state[name].array
 
 
 def one_number(value: float) -> Tensor:
-    """A number of the state, in float32; in float64 where that is the default dtype."""
+    """Return a 0-d state tensor in float32, or in float64 if that is the default dtype."""
     return Tensor._wrap(numpy.full((), value, dtypes.default.numpy if dtypes.default is dtypes.float64 else dtypes.F32))
 
 
 def decayed(xp: Any, p: Any, g: Any, weight_decay: float, out: Any) -> Any:
-    """g + weight_decay p, in `out`; g itself without decay."""
+    """Compute g + weight_decay p in `out`, or return g itself without decay."""
     if weight_decay == 0:
         return g
     xp.multiply(p, weight_decay, out=out)
@@ -509,14 +509,14 @@ def decayed(xp: Any, p: Any, g: Any, weight_decay: float, out: Any) -> Any:
 
 
 def mix(xp: Any, average: Any, value: Any, beta: float, spare: Any) -> None:
-    """average = beta average + (1 - beta) value, in place, as average + (1 - beta) (value - average)."""
+    """Update average = beta average + (1 - beta) value in place, as average + (1 - beta) (value - average)."""
     xp.subtract(value, average, out=spare)
     spare *= 1 - beta
     average += spare
 
 
 def mix_square(xp: Any, average: Any, value: Any, beta: float, spare: Any) -> None:
-    """average = beta average + (1 - beta) value², in place."""
+    """Update average = beta average + (1 - beta) value² in place."""
     average *= beta
     xp.multiply(value, value, out=spare)
     spare *= 1 - beta

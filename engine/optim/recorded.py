@@ -1,7 +1,7 @@
-"""Steps that autograd records, for `differentiable=True`: the rules of the optimisers at work on tensors in place of arrays.
+"""Optimizer steps recorded by autograd, for `differentiable=True`: update rules run on tensors instead of arrays.
 
-A rule writes into arrays; what is to be differentiated must not be overwritten. So a rule is given cells: a write puts another tensor
-into the cell, and the one that was there stays as it is on the tape.
+Rules write into arrays, but values needed for backward must not be overwritten. Rules therefore receive cells: a write replaces the tensor
+in the cell, and the previous one stays unchanged on the tape.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ..core.tensor import Tensor
 
 
 class Cell:
-    """Holds a tensor where a rule has an array. Arithmetic gives new cells; `+=`, `out=` and `cell[...] = x` change what it holds."""
+    """A container for a tensor that acts like an array: arithmetic returns new cells; `+=`, `out=` and `cell[...] = x` set its tensor."""
 
     __slots__ = ("value",)
     __hash__ = None  # type: ignore[assignment]
-    base = None  # as arrays have one: `Tensor._wrap` takes a cell as it is
+    base = None  # an array attribute that `Tensor._wrap` reads
     shape = property(lambda self: self.value.array.shape)
     ndim = property(lambda self: self.value.array.ndim)
     dtype = property(lambda self: self.value.array.dtype)
@@ -31,7 +31,7 @@ class Cell:
         self.value = value
 
     def copy(self) -> Cell:
-        """Without a history: so PyTorch starts SGD's buffer of momentum."""
+        """Return a detached copy: PyTorch initializes SGD's momentum buffer this way."""
         return Cell(self.value.detach())
 
     def astype(self, dtype: Any) -> Cell:
@@ -93,7 +93,7 @@ _LIKE: dict[str, Callable] = {"empty_like": tensors.zeros_like, "full_like": _fu
 
 
 class _Library:
-    """NumPy's functions, `out=` included, on cells."""
+    """NumPy's functions, including `out=`, for cells."""
 
     def __getattr__(self, name: str) -> Callable:
         fn = _LIKE.get(name) or getattr(tensors, name)
@@ -108,7 +108,7 @@ library = _Library()
 
 
 class _State(dict):
-    """A parameter's state, its tensors in cells; how many steps there were has no derivative."""
+    """A parameter's state with its tensors in cells; the step count has no derivative."""
 
     def __setitem__(self, name: str, value: Any) -> None:
         if isinstance(value, Tensor) and name != "step":
@@ -117,8 +117,10 @@ class _State(dict):
 
 
 def step(update: Callable, p: Tensor, state: dict, group: dict, name: str) -> None:
-    """One parameter's step by a rule `update(xp, p, g, state, group)`, recorded: `p` and its state are functions of the gradient, of what
-    they were, and of hyper-parameters that are tensors. RuntimeError for a leaf that asks for a gradient, which must not be overwritten.
+    """Run one parameter's step by `update(xp, p, g, state, group)` and record it.
+
+    `p` and its state become functions of the gradient, of their previous values, and of hyperparameters that are tensors. Raises
+    RuntimeError for a leaf that requires grad, which must not be overwritten.
     """
     inplace.refuse_leaf(p, name)
     seen: Callable = functions["view_as_real"] if p.is_complex() else lambda x: x
@@ -135,7 +137,7 @@ def step(update: Callable, p: Tensor, state: dict, group: dict, name: str) -> No
 
 
 def _celled(x: Any) -> Any:
-    """A hyper-parameter, or several, with tensors in cells."""
+    """Return a hyperparameter, or several, with tensors in cells."""
     if isinstance(x, (tuple, list)):
         return type(x)(map(_celled, x))
     return Cell(x.reshape(())) if isinstance(x, Tensor) else x

@@ -1,4 +1,4 @@
-"""SGD, with momentum and Nesterov's variant; ASGD, its average; Rprop, which looks at signs only."""
+"""SGD with momentum and Nesterov momentum; ASGD, which averages it; and Rprop, which only uses gradient signs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from .optimizer import Optimizer, count, decayed, held, number, one_number, opti
 
 
 class SGD(Optimizer):
-    """b = momentum b + (1 - dampening) g; p = p - lr b. The first b is g; Nesterov steps along g + momentum b."""
+    """Stochastic gradient descent: b = momentum b + (1 - dampening) g and p = p - lr b, with b = g at the first step.
+
+    `nesterov` steps along g + momentum b instead (Sutskever et al. 2013); `weight_decay` p is added to g.
+    """
 
     def __init__(
         self, params: Any, lr: Any = 1e-3, momentum: float = 0, dampening: float = 0, weight_decay: float = 0, nesterov: bool = False, *,
@@ -49,7 +52,10 @@ class SGD(Optimizer):
 
 
 class ASGD(Optimizer):
-    """SGD whose iterates are averaged in `state["ax"]`: eta_t = lr / (1 + lambd lr t)^alpha, mu_t = 1 / max(1, t - t0)."""
+    """Averaged SGD: the running average of p is `state["ax"]` (Polyak & Juditsky 1992).
+
+    The step size is eta_t = lr / (1 + lambd lr t)^alpha, and the weight of the average mu_t = 1 / max(1, t - t0).
+    """
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, lambd: float = 1e-4, alpha: float = 0.75, t0: float = 1e6, weight_decay: float = 0,
@@ -66,7 +72,7 @@ class ASGD(Optimizer):
             state["step"] = None  # these are in PyTorch's order
             for name, value in (("eta", lr), ("mu", 1)):
                 state[name] = one_number(0)
-                state[name].array[...] = value  # which may be a tensor
+                state[name].array[...] = value  # may be a tensor
             start(state, xp, p, "ax")
         t = count(state)
         (spare,) = self._spare(xp, p, 1)
@@ -86,7 +92,10 @@ class ASGD(Optimizer):
 
 
 class Rprop(Optimizer):
-    """A step size for each element, grown by etas[1] while the gradient's sign stays and shrunk by etas[0] when it turns."""
+    """Resilient backpropagation: per-element step sizes, updated by the sign of the gradient (Riedmiller & Braun 1993).
+
+    A step size grows by etas[1] while the sign is unchanged, shrinks by etas[0] when it flips, and stays within `step_sizes`.
+    """
 
     def __init__(
         self, params: Any, lr: Any = 1e-2, etas: tuple[float, float] = (0.5, 1.2), step_sizes: tuple[float, float] = (1e-6, 50), *,

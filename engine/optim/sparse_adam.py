@@ -1,4 +1,4 @@
-"""SparseAdam: Adam on the rows that a sparse gradient names."""
+"""SparseAdam: Adam restricted to the rows of sparse gradients."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from .optimizer import Optimizer, check, number, options
 
 
 class SparseAdam(Optimizer):
-    """m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g²; p = p - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps), where g has elements.
+    """Sparse Adam: m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g² and p = p - s m / (sqrt(v) + eps), where g has elements.
 
-    The moments of other places stay as they are: they do not decay. Gradients must be sparse, as those of `nn.Embedding(sparse=True)`.
+    s = lr sqrt(1 - b2^t) / (1 - b1^t). Moments of other elements do not decay. Gradients must be sparse, as from
+    `nn.Embedding(sparse=True)`; dense ones raise RuntimeError.
     """
 
     def __init__(

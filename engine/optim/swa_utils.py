@@ -1,4 +1,4 @@
-"""Averages of weights: over training (SWA) or exponentially moving (EMA), the schedule for them, and batch norm's statistics after it."""
+"""Weight averaging, stochastic (SWA) or exponential (EMA), with its learning-rate schedule and the batch norm update that follows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _check_decay(decay: float) -> None:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
-    """For lists of tensors, in place: average = decay average + (1 - decay) new."""
+    """Return a function that updates lists of tensors in place: average = decay average + (1 - decay) new."""
     _check_decay(decay)
 
     def ema_update(ema_param_list: list[Tensor], current_param_list: list[Tensor], _: Any) -> None:
@@ -39,7 +39,7 @@ def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable:
 
 
 def get_swa_multi_avg_fn() -> Callable:
-    """For lists of tensors, in place: average = average + (new - average) / (n + 1)."""
+    """Return a function that updates lists of tensors in place: average = average + (new - average) / (n + 1)."""
 
     def swa_update(averaged_param_list: list[Tensor], current_param_list: list[Tensor], num_averaged: Any) -> None:
         with no_grad():
@@ -50,7 +50,7 @@ def get_swa_multi_avg_fn() -> Callable:
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable:
-    """For one tensor: decay average + (1 - decay) new."""
+    """Return a function that computes decay average + (1 - decay) new for one tensor."""
     _check_decay(decay)
 
     def ema_update(ema_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -61,7 +61,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable:
 
 
 def get_swa_avg_fn() -> Callable:
-    """For one tensor: average + (new - average) / (n + 1)."""
+    """Return a function that computes average + (new - average) / (n + 1) for one tensor."""
 
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
         with no_grad():
@@ -71,10 +71,10 @@ def get_swa_avg_fn() -> Callable:
 
 
 class AveragedModel(Module):
-    """A copy of a model whose parameters are the average of those shown to `update_parameters(model)`: their mean unless told otherwise.
+    """A copy of a model whose parameters average those passed to `update_parameters(model)`, by default with equal weights.
 
-    `avg_fn(average, new, n)` gives the average of one tensor, `multi_avg_fn(averages, news, n)` sets those of lists. With `use_buffers`
-    buffers are averaged too, else copied.
+    `avg_fn(average, new, n)` returns the average of one tensor; `multi_avg_fn(averages, news, n)` updates lists in place. Buffers are
+    averaged too with `use_buffers`, else copied. Source: Izmailov et al. 2018.
     """
 
     n_averaged: Tensor
@@ -96,7 +96,7 @@ class AveragedModel(Module):
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Module) -> None:
-        """Take a model's parameters into the average."""
+        """Add a model's parameters to the average."""
         mine, theirs = (
             [t.detach() for t in (itertools.chain(m.parameters(), m.buffers()) if self.use_buffers else m.parameters())]
             for m in (self.module, model)
@@ -118,7 +118,7 @@ class AveragedModel(Module):
 
 
 def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
-    """Batch norm's running statistics anew, as the average over one pass of the data; of tuples the first element is the input."""
+    """Recompute the running statistics of batch norm as averages over one pass of the data; of tuples, the first element is the input."""
     momenta: dict[_BatchNorm, Any] = {}
     for module in model.modules():
         if isinstance(module, _BatchNorm):
@@ -141,7 +141,7 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
 
 
 class SWALR(LRScheduler):
-    """From the rate that there was to `swa_lr` in `anneal_epochs`, along a cosine ("cos") or a line ("linear"); then it stays."""
+    """Anneal the rate to `swa_lr` over `anneal_epochs` by a cosine ("cos") or linearly ("linear"), then keep it."""
 
     def __init__(self, optimizer: Optimizer, swa_lr: Any, anneal_epochs: int = 10, anneal_strategy: str = "cos", last_epoch: int = -1):
         for group, rate in zip(optimizer.param_groups, per_group(swa_lr, optimizer, "swa_lr"), strict=True):
@@ -154,7 +154,7 @@ class SWALR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def _share(self, t: float) -> float:
-        """How far the rate has come at a fraction t of the way."""
+        """Return the annealed fraction at a fraction t of the epochs."""
         return t if self._anneal_strategy == "linear" else (1 - math.cos(math.pi * t)) / 2
 
     @asked_by_step

@@ -1,4 +1,4 @@
-"""Another set of parameters and state in an optimiser, for a while."""
+"""`swap_in_optimizer_params_and_state`: temporarily use other parameters and state in an optimizer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .optimizer import Optimizer
 def swap_in_optimizer_params_and_state(
     optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
 ) -> Iterator[None]:
-    """In this block the optimiser has these parameters, in its own order, and this state, of `state_dict()`'s form; then its own again.
+    """Context manager: the optimizer uses these parameters, in its order, and this state, in the format of `state_dict()`.
 
-    Writes into the given tensors stay; anything else that the block changes in the optimiser does not.
+    Its own are restored on exit. Writes into the given tensors persist; other changes to the optimizer in the block do not.
     """
     params = list(swapin_parameters.values())
     wanted = sum(len(g["params"]) for g in optimizer.param_groups)

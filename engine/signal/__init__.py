@@ -1,3 +1,3 @@
-"""`engine.signal`: windows."""
+"""Signal processing: `engine.signal.windows`."""
 
 from . import windows

@@ -1,4 +1,7 @@
-"""Windows for signals: M numbers that fall off to both sides; with `sym` False the period of a longer one, for Fourier transforms."""
+"""Window functions: 1D tensors of M values, symmetric or, with `sym=False`, periodic for Fourier transforms.
+
+For symmetric windows, parameters such as t include both ends of their range; periodic windows omit the last point.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ __all__ = [
 
 
 def _made(name: str, M: int, sym: bool, shape: Callable, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    """`shape(k, n)` of the places k = 0, ..., M - 1 of a window that spans n steps."""
+    """Evaluate `shape(k, n)` at k = 0, ..., M - 1, for a window that spans n steps."""
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
     if M < 0:
         raise ValueError(f"{name} requires non-negative window length, got M={M}")
@@ -41,7 +44,7 @@ def _made(name: str, M: int, sym: bool, shape: Callable, dtype: Any, device: Any
 
 
 def general_cosine(M: int, *, a: Sequence, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """a[0] - a[1] cos(t) + a[2] cos(2 t) - ..., for t from 0 to 2 pi."""
+    """Sum of cosines: a[0] - a[1] cos(t) + a[2] cos(2 t) - ..., for t from 0 to 2 pi."""
     if not isinstance(a, (list, tuple)):
         raise TypeError("Coefficients must be a list/tuple")
     if not a:
@@ -56,38 +59,38 @@ def general_cosine(M: int, *, a: Sequence, sym: bool = True, dtype: Any = None, 
 def general_hamming(
     M: int, *, alpha: float = 0.54, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """alpha - (1 - alpha) cos(t), for t from 0 to 2 pi."""
+    """Generalized Hamming window: alpha - (1 - alpha) cos(t), for t from 0 to 2 pi."""
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def hamming(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """0.54 - 0.46 cos(t), for t from 0 to 2 pi."""
+    """Hamming window: 0.54 - 0.46 cos(t), for t from 0 to 2 pi."""
     return general_hamming(M, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def hann(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """(1 - cos(t)) / 2, for t from 0 to 2 pi."""
+    """Hann window: (1 - cos(t)) / 2, for t from 0 to 2 pi."""
     return general_hamming(M, alpha=0.5, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def blackman(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """0.42 - 0.5 cos(t) + 0.08 cos(2 t), for t from 0 to 2 pi."""
+    """Blackman window: 0.42 - 0.5 cos(t) + 0.08 cos(2 t), for t from 0 to 2 pi."""
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def nuttall(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """Four cosines by Nuttall, whose side lobes are 98 dB below the main one."""
+    """Nuttall's minimum four-term window, with side lobes 98 dB below the main lobe."""
     a = [0.3635819, 0.4891775, 0.1365995, 0.0106411]
     return general_cosine(M, a=a, sym=sym, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
 def bartlett(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """A triangle from 0 to 1 and back."""
+    """Bartlett window: a triangle from 0 to 1 and back."""
     return _made("bartlett", M, sym, lambda k, n: 1 - numpy.abs(2 * k / n - 1), dtype, device, requires_grad)
 
 
 def cosine(M: int, *, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """sin(t), at the middles of M equal steps from 0 to pi."""
+    """Cosine window: sin(t) at the midpoints of M equal steps from 0 to pi."""
     return _made("cosine", M, sym, lambda k, n: numpy.sin(math.pi / (n + 1) * (k + 0.5)), dtype, device, requires_grad)
 
 
@@ -95,7 +98,7 @@ def exponential(
     M: int, *, center: float | None = None, tau: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """exp(-|k - center| / tau)."""
+    """Exponential window: exp(-|k - center| / tau); `center` defaults to the middle, and must be None if `sym`."""
     if tau <= 0:
         raise ValueError(f"Tau must be positive, got: {tau} instead.")
     if sym and center is not None:
@@ -108,14 +111,14 @@ def exponential(
 
 
 def gaussian(M: int, *, std: float = 1.0, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """exp(-(d / std)^2 / 2) at the distance d from the middle."""
+    """Gaussian window: exp(-(d / std)^2 / 2), with d the distance from the middle."""
     if std <= 0:
         raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
     return _made("gaussian", M, sym, lambda k, n: numpy.exp(-(((k - n / 2) / std) ** 2) / 2), dtype, device, requires_grad)
 
 
 def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """i0(beta sqrt(1 - t^2)) / i0(beta), for t from -1 to 1."""
+    """Kaiser window: I0(beta sqrt(1 - t^2)) / I0(beta), for t from -1 to 1."""
     if beta < 0:
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
 
@@ -125,11 +128,11 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, dtype: Any = None, d
     return _made("kaiser", M, sym, shape, dtype, device, requires_grad)
 
 
-# -- the old names: `periodic` is what `sym` is not ---------------------------------------------------------
+# -- PyTorch's older names: `periodic` is the opposite of `sym` ---------------------------------------------
 
 
 def _windowed(name: str, make: Callable, length: int, periodic: bool, dtype: Any, device: Any, requires_grad: bool) -> Tensor:
-    """The window that `make` has, which PyTorch has in each dtype but those of integers and, of more than one number, complex ones."""
+    """Build a window with `make`; like PyTorch, refuse integer dtypes, and complex ones for more than one value."""
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
     if d.rank < dtypes.FLOAT:
         raise RuntimeError(f"{name} expects floating point dtypes, got: {d}")
@@ -143,14 +146,14 @@ def _windowed(name: str, make: Callable, length: int, periodic: bool, dtype: Any
 def bartlett_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A triangle from 0 to 1 and back."""
+    """Bartlett window: a triangle from 0 to 1 and back."""
     return _windowed("bartlett_window", bartlett, window_length, periodic, dtype, device, requires_grad)
 
 
 def blackman_window(
     window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """0.42 - 0.5 cos(t) + 0.08 cos(2 t), for t from 0 to 2 pi."""
+    """Blackman window: 0.42 - 0.5 cos(t) + 0.08 cos(2 t), for t from 0 to 2 pi."""
     return _windowed("blackman_window", blackman, window_length, periodic, dtype, device, requires_grad)
 
 
@@ -158,19 +161,19 @@ def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None, device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
-    """alpha - beta cos(t), for t from 0 to 2 pi."""
+    """Hamming window: alpha - beta cos(t), for t from 0 to 2 pi."""
     make = functools.partial(general_cosine, a=[alpha, beta])
     return _windowed("hamming_window", make, window_length, periodic, dtype, device, requires_grad)
 
 
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    """(1 - cos(t)) / 2, for t from 0 to 2 pi."""
+    """Hann window: (1 - cos(t)) / 2, for t from 0 to 2 pi."""
     return _windowed("hann_window", hann, window_length, periodic, dtype, device, requires_grad)
 
 
 def kaiser_window(
     window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:  # fmt: skip
-    """i0(beta sqrt(1 - t^2)) / i0(beta), for t from -1 to 1."""
+    """Kaiser window: I0(beta sqrt(1 - t^2)) / I0(beta), for t from -1 to 1."""
     make = functools.partial(kaiser, beta=abs(beta))
     return _windowed("kaiser_window", make, window_length, periodic, dtype, device, requires_grad)

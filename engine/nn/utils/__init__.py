@@ -1,4 +1,4 @@
-"""What training loops need beside layers: clipping, parameters as one vector, packed sequences, weight norms; pruning when it is named."""
+"""Training utilities: gradient clipping, parameters as one vector, packed sequences, weight and spectral norm, and lazily pruning."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Gradient clipping, in place."""
+"""Gradient clipping by norm or by value, in place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ def _listed(parameters: Any) -> list[Tensor]:
 
 
 def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: bool | None = None) -> Tensor:
-    """The norm of all tensors taken as one vector: the `norm_type`-norm of their norms."""
+    """Return the norm of all tensors taken as one vector: the `norm_type`-norm of their norms.
+
+    With `error_if_nonfinite`, a norm that is nan or infinite raises RuntimeError.
+    """
     norms = [_norm(_dense(t), float(norm_type)) for t in _listed(tensors)]
     total = _norm(numpy.asarray(norms, numpy.result_type(*{n.dtype for n in norms})), float(norm_type)) if norms else numpy.float32(0)
     if error_if_nonfinite and not math.isfinite(total):
@@ -39,7 +42,7 @@ def _dense(grad: Tensor) -> Any:
 
 
 def _norm(array: Any, p: float) -> Any:
-    """The p-norm of all elements in the array's precision; half types are summed in float32."""
+    """Return the p-norm of all elements in the array's dtype; half-precision types accumulate in float32."""
     xp, low = devices.namespace(array), array.dtype in dtypes.LOW
     try:
         found = xp.vector_norm(xp.astype(array, dtypes.F32) if low else array, p)
@@ -49,7 +52,7 @@ def _norm(array: Any, p: float) -> Any:
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
-    """Scale the gradients by max_norm / total_norm when the total is larger."""
+    """Scale the gradients in place by max_norm / (total_norm + 1e-6) if that is below 1."""
     scale = float(max_norm) / (float(total_norm.item()) + 1e-6)
     if not scale < 1.0 and not math.isnan(scale):
         return
@@ -67,7 +70,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients, in place, so that their norm as one vector is at most `max_norm`; returns the norm before."""
+    """Scale all gradients in place so that their joint norm is at most `max_norm`; return the norm before clipping."""
     params = _listed(parameters)
     total = get_total_norm([p._grad for p in params if p._grad is not None], norm_type, error_if_nonfinite)
     clip_grads_with_norm_(params, max_norm, total)
@@ -75,7 +78,7 @@ def clip_grad_norm_(
 
 
 def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float, foreach: bool | None = None) -> None:
-    """Cut every gradient element, in place, to [-clip_value, clip_value]."""
+    """Clamp every gradient element in place to [-clip_value, clip_value]."""
     bound = float(clip_value)
     for param in _listed(parameters):
         if param._grad is not None:
@@ -91,7 +94,7 @@ def clip_grad_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """PyTorch's old name of `clip_grad_norm_`."""
+    """PyTorch's deprecated alias of `clip_grad_norm_`."""
     warnings.warn(
         "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of `torch.nn.utils.clip_grad_norm_`.", FutureWarning, stacklevel=2
     )

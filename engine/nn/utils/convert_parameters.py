@@ -1,4 +1,4 @@
-"""Parameters as one vector, and back."""
+"""Convert parameters to one vector and back."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ...ops.join import cat
 
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
-    """All parameters one after the other, as one 1-d tensor, differentiable."""
+    """Flatten and concatenate all parameters into one 1D tensor, differentiably."""
     return cat([p.reshape(-1) for p in parameters])
 
 
 def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
-    """Cut a vector into parameters: each one's data becomes a view of its piece."""
+    """Split a vector into parameters: the data of each becomes a view of its slice."""
     if not isinstance(vec, Tensor):
         raise TypeError(f"expected Tensor, but got: {type(vec).__name__}")
     at = 0

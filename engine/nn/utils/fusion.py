@@ -1,4 +1,4 @@
-"""A convolution or linear layer and the batch norm behind it as one layer, for evaluation."""
+"""Fuse a convolution or linear layer with the batch norm that follows, for evaluation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fuse_conv_bn_weights(
     conv_w: Tensor, conv_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor | None, bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:  # fmt: skip
-    """Weight and bias of the convolution that does what a convolution and the batch norm behind it do."""
+    """Return weight and bias of a convolution equivalent to a convolution followed by batch norm."""
     shape = [1, -1] if transpose else [-1, 1]
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, shape + [1] * (conv_w.ndim - 2))
 
@@ -36,12 +36,12 @@ def fuse_conv_bn_weights(
 def fuse_linear_bn_weights(
     linear_w: Tensor, linear_b: Tensor | None, bn_rm: Tensor, bn_rv: Tensor, bn_eps: float, bn_w: Tensor, bn_b: Tensor
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of the linear layer that does what a linear layer and the batch norm behind it do."""
+    """Return weight and bias of a linear layer equivalent to a linear layer followed by batch norm."""
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, [-1, 1])
 
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
-    """A copy of `conv` that does what `conv` and then `bn` do; both must be in evaluation mode."""
+    """Return a copy of `conv` equivalent to `conv` followed by `bn`; both must be in evaluation mode."""
     if conv.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     made = copy.deepcopy(conv)
@@ -54,7 +54,7 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of `linear` that does what `linear` and then `bn` do; both must be in evaluation mode."""
+    """Return a copy of `linear` equivalent to `linear` followed by `bn`; both must be in evaluation mode."""
     if linear.training or bn.training:
         raise AssertionError("Fusion only for eval!")
     made: Module = copy.deepcopy(linear)

@@ -1,4 +1,4 @@
-"""`skip_init`: a layer whose parameters nobody has drawn."""
+"""`skip_init`: create a layer without advancing the random number generator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..module import Module
 
 
 def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
-    """A module of this class for parameters that will be loaded: the random stream is where it was, the values are not to be relied on."""
+    """Create a module whose parameters will be loaded: the random state is unchanged, and the values should be considered uninitialized."""
     if not issubclass(module_cls, Module):
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:

@@ -1,4 +1,4 @@
-"""Memory formats of convolution weights, under PyTorch's names."""
+"""Convert the memory format of convolution weights, under PyTorch's names."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from ..module import Module
 
 
 def convert_conv2d_weight_memory_format(module: Module, memory_format: Any) -> Module:
-    """Lay the weights of the two-dimensional convolutions here and below out in memory as `memory_format` says; results stay."""
+    """Convert the weights of all 2D convolutions in a module to `memory_format`, in place; results are unchanged."""
     return _converted(module, (Conv2d, ConvTranspose2d), memory_format)
 
 
 def convert_conv3d_weight_memory_format(module: Module, memory_format: Any) -> Module:
-    """Lay the weights of the three-dimensional convolutions here and below out in memory as `memory_format` says; results stay."""
+    """Convert the weights of all 3D convolutions in a module to `memory_format`, in place; results are unchanged."""
     return _converted(module, (Conv3d, ConvTranspose3d), memory_format)
 
 

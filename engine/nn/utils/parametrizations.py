@@ -1,4 +1,4 @@
-"""Parametrizations ready to use: orthogonal weights, weight normalization, spectral normalization."""
+"""Predefined parametrizations: orthogonal weights, weight normalization and spectral normalization."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _MAPS = ("matrix_exp", "cayley", "householder")
 
 
 def _reflections(matrix: Tensor) -> tuple[Tensor, Tensor]:
-    """LAPACK's `geqrf`: reflectors below the diagonal, R above, and their factors."""
+    """LAPACK's `geqrf`: return the reflectors below the diagonal with R above it, and the reflectors' factors."""
     raw, tau = numpy.linalg.qr(matrix._host(), mode="raw")
     put = lambda a: Tensor._wrap(devices.move(numpy.ascontiguousarray(a), matrix.device))  # noqa: E731
     return put(raw.swapaxes(-1, -2)), put(tau)
 
 
 def _orthogonalized(matrix: Tensor) -> Tensor:
-    """The Q of a QR decomposition whose R has a positive diagonal."""
+    """Return the Q of a QR decomposition whose R has a positive diagonal."""
     a, tau = _reflections(matrix)
     return linalg.householder_product(a, tau) * a.diagonal(dim1=-2, dim2=-1).sgn().unsqueeze(-2)
 
@@ -41,7 +41,7 @@ def _is_orthogonal(q: Tensor) -> bool:
 
 
 class _Orthogonal(Module):
-    """Orthogonal (or, complex, unitary) matrices from any matrix: `base` times a map of its lower triangle."""
+    """Parametrization of orthogonal (complex: unitary) matrices: `base` times a map of the input's lower triangle."""
 
     base: Tensor | None
 
@@ -73,13 +73,13 @@ class _Orthogonal(Module):
         skew = x - x.mH
         if self.orthogonal_map == "matrix_exp":
             q = linalg.matrix_exp(skew)
-        else:  # Cayley's (I - A/2)^-1 (I + A/2)
+        else:  # Cayley map: (I - A/2)^-1 (I + A/2)
             one = eye(n, dtype=x.dtype, device=x.device)
             q = linalg.solve(one - skew * 0.5, one + skew * 0.5)
         return q[..., :k] if n != k else q
 
     def right_inverse(self, Q: Tensor) -> Tensor:
-        """What gives Q, or the orthogonal matrix next to it: with a base it becomes the base."""
+        """Return an input that gives Q, or a nearby orthogonal matrix; with trivialization, that matrix becomes the base."""
         if Q.shape != self.shape:
             raise ValueError(f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {Q.shape}.")
         with no_grad():
@@ -101,15 +101,15 @@ class _Orthogonal(Module):
                 )
             a, tau = _reflections(tall)
             diagonal = a.diagonal(dim1=-2, dim2=-1)
-            signs = diagonal.sign() * (1 - 2 * (tau == 0).to(a.dtype))  # LAPACK says 0 where it did not reflect
+            signs = diagonal.sign() * (1 - 2 * (tau == 0).to(a.dtype))  # LAPACK returns 0 where it did not reflect
             diagonal.copy_(signs)
             return a.mT if wide else a
 
 
 def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *, use_trivialization: bool = True) -> Module:
-    """Keep a weight orthogonal while it is trained. The maps are "matrix_exp" (square), "cayley" and "householder" (the others).
+    """Keep a weight orthogonal during training, by the map "matrix_exp" (default if square), "cayley" or "householder" (default otherwise).
 
-    With `use_trivialization` training moves along a map at the weight that was there (Lezcano-Casado 2019).
+    With `use_trivialization`, the map is applied around the initial weight (Lezcano-Casado 2019).
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):
@@ -125,7 +125,7 @@ def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None 
 
 
 class _WeightNorm(Module):
-    """g v / ||v||: the originals are the norms and the direction."""
+    """Weight normalization g v / ||v||: the originals are the norms g and the direction v."""
 
     def __init__(self, dim: int | None = 0):
         super().__init__()
@@ -135,19 +135,19 @@ class _WeightNorm(Module):
         return weighted(weight_v, weight_g, self.dim)
 
     def right_inverse(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Norms and direction of a weight."""
+        """Return the norms and the direction of a weight."""
         return norm_except_dim(weight, 2, self.dim), weight
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Train a weight's norms, one for each place of `dim` (or one in all for None), and its direction apart (Salimans and Kingma 2016)."""
+    """Reparametrize a weight by its norms, one per index of `dim` (one in all for None), and its direction (Salimans & Kingma 2016)."""
     parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
     module._register_load_state_dict_pre_hook(_FromOldNames(name))
     return module
 
 
 class _FromOldNames:
-    """Lets the state of the older `weight_norm`, with its names, be loaded."""
+    """Hook that accepts state dicts of the older `weight_norm`, with its key names."""
 
     def __init__(self, name: str):
         self.name = name
@@ -160,7 +160,7 @@ class _FromOldNames:
 
 
 class _SpectralNorm(Module):
-    """weight / sigma, with sigma from power iterations whose vectors are kept as buffers."""
+    """weight / sigma, with sigma from power iteration; the singular vectors are buffers."""
 
     def __init__(self, weight: Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):
         super().__init__()
@@ -170,7 +170,7 @@ class _SpectralNorm(Module):
         if n_power_iterations <= 0:
             raise ValueError(f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}")
         self.dim, self.eps = dim % ndim, eps
-        if ndim > 1:  # one dimension has only one singular value, its norm
+        if ndim > 1:  # one dimension has a single singular value, its norm
             self.n_power_iterations = n_power_iterations
             with no_grad():
                 matrix = as_matrix(weight, self.dim)
@@ -191,16 +191,16 @@ class _SpectralNorm(Module):
         matrix = as_matrix(weight, self.dim)
         if self.training:
             self._power_method(matrix, self.n_power_iterations)
-        u, v = self._u.clone(), self._v.clone()  # what is differentiated must not be what the next forward writes
+        u, v = self._u.clone(), self._v.clone()  # the next forward writes the buffers in place, so backward needs copies
         return weight / ((u.conj() if u.is_complex() else u) @ (matrix @ v))
 
     def right_inverse(self, value: Tensor) -> Tensor:
-        """The value itself: it is taken to be normal already."""
+        """Return the value unchanged: it is assumed to be normalized."""
         return value
 
 
 def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
-    """Keep a weight's largest singular value near 1, as `nn.utils.spectral_norm` does, by a parametrization."""
+    """Normalize a weight by its largest singular value, like `nn.utils.spectral_norm` but as a parametrization (Miyato et al. 2018)."""
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor) or is_lazy(weight):
         raise ValueError(f"Module '{module}' has no parameter or buffer with name '{name}'")

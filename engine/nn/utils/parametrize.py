@@ -1,4 +1,4 @@
-"""Parametrizations: a parameter of a module computed from others, at each access, by modules that are trained and saved with it."""
+"""Parametrizations: compute a module's parameter at each access, by modules that are trained and saved with it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ..container import ModuleDict, ModuleList
 from ..module import Module
 from ..parameter import Parameter
 
-_depth = 0  # how many `cached()` blocks are open
+_depth = 0  # number of open `cached()` blocks
 _cache: dict[tuple[int, str], Tensor | None] = {}
 
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """In this block each parametrized tensor is computed once, at its first access."""
+    """Context manager in which each parametrized tensor is computed once, at its first access."""
     global _depth
     _depth += 1
     try:
@@ -31,7 +31,7 @@ def cached() -> Iterator[None]:
 
 
 def _put(module: Module, name: str, tensor: Tensor | None) -> None:
-    """Register a tensor as what it is: a parameter or a buffer."""
+    """Register a tensor as a parameter or a buffer, depending on its type."""
     if isinstance(tensor, Parameter):
         module.register_parameter(name, tensor)
     else:
@@ -39,13 +39,13 @@ def _put(module: Module, name: str, tensor: Tensor | None) -> None:
 
 
 def _replace(tensor: Tensor, value: Tensor) -> None:
-    """Other data for a tensor that stays the same object, as optimisers want it."""
+    """Replace a tensor's data, keeping the tensor object that optimizers hold."""
     with no_grad():
         tensor.data = value.detach().clone() if value.array is tensor.array else value.detach()
 
 
 class ParametrizationList(ModuleList):
-    """The parametrizations of one tensor and what it is computed from: `original`, or `original0`, `original1`, ..."""
+    """The parametrizations of one tensor, and the tensors it is computed from: `original`, or `original0`, `original1`, ..."""
 
     original: Tensor
 
@@ -99,11 +99,11 @@ class ParametrizationList(ModuleList):
             )
 
     def originals(self) -> list[Tensor]:
-        """What the tensor is computed from."""
+        """Return the tensors that the parametrized tensor is computed from."""
         return [self.original] if self.is_tensor else [getattr(self, f"original{i}") for i in range(self.ntensors)]
 
     def right_inverse(self, value: Tensor) -> None:
-        """Set the originals so that the tensor becomes `value`, by the modules' `right_inverse`, last first."""
+        """Set the originals so that the tensor equals `value`, applying each module's `right_inverse` in reverse order."""
         with no_grad():
             new: Any = value
             for module in reversed(list(self)):
@@ -133,7 +133,7 @@ class ParametrizationList(ModuleList):
 
 
 def _inverse(module: Module, value: Any, optional: bool) -> Any:
-    """A module's right inverse. The first time one that is missing is forgiven: the originals are then the tensor itself."""
+    """Apply a module's right inverse; if it has none and `optional`, return the value unchanged."""
     if not hasattr(module, "right_inverse"):
         if optional:
             return value
@@ -164,7 +164,7 @@ def _getstate(self: Module) -> Any:
 
 
 def _own_class(module: Module) -> None:
-    """Give a module a class of its own, on which properties can stand."""
+    """Give the module its own class, to which properties can be added."""
     cls = type(module)
     extra: dict[str, Any] = {"__getstate__": _getstate, "__module__": cls.__module__}
     if "__deepcopy__" not in dir(cls):
@@ -187,14 +187,14 @@ def _property(name: str) -> property:
     return property(get, set)
 
 
-# -- what programs call ---------------------------------------------------------------------------------------------------------------
+# -- public functions ---------------------------------------------------------------------------------------------------------------
 
 
 def register_parametrization(module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False) -> Module:
-    """From now on `module.<tensor_name>` is `parametrization(original)`; registered again, the new one is applied to what was there.
+    """Parametrize a tensor: `module.<tensor_name>` becomes `parametrization(original)`; repeated registrations are composed.
 
-    A parametrization with `right_inverse` lets the tensor be assigned to; one whose inverse gives several tensors has several originals.
-    `unsafe` leaves out the checks that shape and dtype stay the same.
+    With a `right_inverse`, the tensor can be assigned to; if that returns several tensors, there are several originals. `unsafe` skips the
+    checks that shape and dtype are preserved.
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -223,7 +223,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module, or one tensor of it, is parametrized."""
+    """Return whether a module, or one of its tensors, is parametrized."""
     parametrizations = module.__dict__.get("_modules", {}).get("parametrizations")
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -231,7 +231,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized: bool = True) -> Module:
-    """Make a tensor an ordinary one again: with the values that it has, or with `leave_parametrized=False` those of its original."""
+    """Remove the parametrizations of a tensor, keeping its current value, or its original's with `leave_parametrized=False`."""
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
     found: Any = module.parametrizations[tensor_name]  # type: ignore[index]
@@ -258,12 +258,12 @@ def remove_parametrizations(module: Module, tensor_name: str, leave_parametrized
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class that a module had before it was parametrized."""
+    """Return the module's class from before it was parametrized."""
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(from_module: Module, to_module: Module, tensor_name: str | None = None) -> Module:
-    """Parametrize `to_module` as `from_module` is, with copies of the parametrizations and originals; for one tensor, or all."""
+    """Copy the parametrizations and originals of one tensor, or of all, from `from_module` to `to_module`."""
     if not is_parametrized(from_module):
         return to_module
     names = [tensor_name] if tensor_name is not None else list(from_module.parametrizations)  # type: ignore[arg-type]

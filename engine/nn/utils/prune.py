@@ -1,4 +1,4 @@
-"""Pruning: masks that keep parts of a parameter at zero while what is left is trained."""
+"""Pruning: masks that keep selected elements of a parameter at zero while the others are trained."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from ..module import Module
 
 
 class BasePruningMethod(ABC):
-    """The hook before forward that multiplies `<name>_orig` with `<name>_mask`. A subclass writes `compute_mask` and `PRUNING_TYPE`.
+    """Base of pruning methods: a forward pre-hook that sets a parameter to `<name>_orig` times `<name>_mask`.
 
-    `PRUNING_TYPE` is "unstructured" (single entries), "structured" (whole channels) or "global" (several parameters at once).
+    Subclasses define `compute_mask` and `PRUNING_TYPE`: "unstructured" (single elements), "structured" (channels) or "global" (several
+    parameters at once).
     """
 
     PRUNING_TYPE: str = ""
@@ -29,10 +30,10 @@ class BasePruningMethod(ABC):
 
     @abstractmethod
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The mask for a tensor, within the mask that there was before."""
+        """Return the mask for a tensor, which is zero wherever `default_mask` is."""
 
     def apply_mask(self, module: Module) -> Tensor:
-        """The pruned tensor of a module."""
+        """Return the module's pruned tensor."""
         if not hasattr(self, "_tensor_name"):
             raise AssertionError(f"Module {module} has to be pruned")
         mask, orig = getattr(module, self._tensor_name + "_mask"), getattr(module, self._tensor_name + "_orig")
@@ -40,7 +41,7 @@ class BasePruningMethod(ABC):
 
     @classmethod
     def apply(cls, module: Module, name: str, *args: Any, importance_scores: Tensor | None = None, **kwargs: Any) -> BasePruningMethod:
-        """Prune `module.<name>`, further if it was pruned before; `importance_scores` decide in place of the values."""
+        """Prune `module.<name>`, in addition to earlier pruning; `importance_scores` replace the values as the criterion."""
         old = next((m for _, m in _methods(module, name)), None)
         if old is not None:
             _unhang(module, name)
@@ -73,14 +74,14 @@ class BasePruningMethod(ABC):
         return method
 
     def prune(self, t: Tensor, default_mask: Tensor | None = None, importance_scores: Tensor | None = None) -> Tensor:
-        """A pruned copy of a tensor."""
+        """Return a pruned copy of a tensor."""
         if importance_scores is not None and tuple(importance_scores.shape) != tuple(t.shape):
             raise AssertionError("importance_scores should have the same shape as tensor t")
         default_mask = ones_like(t) if default_mask is None else default_mask
         return t * self.compute_mask(t if importance_scores is None else importance_scores, default_mask)
 
     def remove(self, module: Module) -> None:
-        """Make the pruned tensor an ordinary parameter; what was pruned stays zero."""
+        """Make pruning permanent: the tensor becomes an ordinary parameter, with zeros where it was pruned."""
         name = self._tensor_name
         with no_grad():
             weight = self.apply_mask(module)
@@ -93,7 +94,7 @@ class BasePruningMethod(ABC):
 
 
 def _methods(module: Module, name: str) -> list[tuple[int, BasePruningMethod]]:
-    """The pruning hooks of one tensor, with the numbers of their handles."""
+    """Return the pruning hooks of one tensor, with their handle ids."""
     table = module._forward_pre_hooks  # type: ignore[attr-defined]
     return [(key, hook) for key, hook in table.items() if isinstance(hook, BasePruningMethod) and hook._tensor_name == name]
 
@@ -104,7 +105,7 @@ def _unhang(module: Module, name: str) -> None:
 
 
 class PruningContainer(BasePruningMethod):
-    """Pruning methods of one tensor, one after the other: each sees what the earlier ones have left."""
+    """Several pruning methods of one tensor, applied in order, each to the elements that the previous ones kept."""
 
     def __init__(self, *args: BasePruningMethod):
         self._pruning_methods: tuple[BasePruningMethod, ...] = ()
@@ -114,7 +115,7 @@ class PruningContainer(BasePruningMethod):
             self.add_pruning_method(method)
 
     def add_pruning_method(self, method: BasePruningMethod) -> None:
-        """Add a method; it must be for the same tensor."""
+        """Add a method; ValueError if it is for another tensor."""
         if not isinstance(method, BasePruningMethod) and method is not None:
             raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
         if method is not None and hasattr(method, "_tensor_name") and self._tensor_name != method._tensor_name:
@@ -134,7 +135,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
-        """The latest method's mask on what is left, within `default_mask`."""
+        """Apply the latest method to the elements that are left in `default_mask`."""
         method, mask = self._pruning_methods[-1], default_mask.to(dtype=t.dtype)
         if method.PRUNING_TYPE == "unstructured":
             place: Any = mask == 1
@@ -151,7 +152,7 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, and makes the mask that later methods use."""
+    """Prune nothing, but create the mask."""
 
     PRUNING_TYPE = "unstructured"
 
@@ -174,7 +175,7 @@ class _Unstructured(BasePruningMethod):
 
 
 class RandomUnstructured(_Unstructured):
-    """Prunes entries at random: a number of them, or a fraction."""
+    """Prune random elements; `amount` is their number, or their fraction as a float."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         mask, n = default_mask.clone(), self._how_many(t)
@@ -184,7 +185,7 @@ class RandomUnstructured(_Unstructured):
 
 
 class L1Unstructured(_Unstructured):
-    """Prunes the entries of the smallest absolute values."""
+    """Prune the elements with the smallest absolute values."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         mask, n = default_mask.clone(), self._how_many(t)
@@ -216,7 +217,7 @@ class _Structured(BasePruningMethod):
 
 
 class RandomStructured(_Structured):
-    """Prunes channels along `dim` at random."""
+    """Prune random channels along `dim`."""
 
     def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
         n, size = self._channels(t), t.shape[self.dim]
@@ -228,7 +229,7 @@ class RandomStructured(_Structured):
 
 
 class LnStructured(_Structured):
-    """Prunes the channels along `dim` of the smallest n-norm."""
+    """Prune the channels along `dim` with the smallest n-norm."""
 
     def __init__(self, amount: float, n: float, dim: int = -1):
         super().__init__(amount, dim)
@@ -243,7 +244,7 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes by a mask that is given."""
+    """Prune with a given mask."""
 
     PRUNING_TYPE = "global"
 
@@ -256,41 +257,41 @@ class CustomFromMask(BasePruningMethod):
         return default_mask * self.mask.to(dtype=default_mask.dtype)
 
 
-# -- one call each ----------------------------------------------------------------------------------------------------------------
+# -- functional forms -------------------------------------------------------------------------------------------------------------
 
 
 def identity(module: Module, name: str) -> Module:
-    """Make `module.<name>` a pruned parameter whose mask prunes nothing."""
+    """Attach pruning to `module.<name>` without pruning any element; return the module."""
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prune entries of `module.<name>` at random; `amount` is their number, or their fraction as a float."""
+    """Prune random elements of `module.<name>`; `amount` is their number, or their fraction as a float."""
     RandomUnstructured.apply(module, name, amount)
     return module
 
 
 def l1_unstructured(module: Module, name: str, amount: float, importance_scores: Tensor | None = None) -> Module:
-    """Prune the entries of `module.<name>` of the smallest absolute values."""
+    """Prune the elements of `module.<name>` with the smallest absolute values."""
     L1Unstructured.apply(module, name, amount=amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prune channels of `module.<name>` along `dim` at random."""
+    """Prune random channels of `module.<name>` along `dim`."""
     RandomStructured.apply(module, name, amount, dim)
     return module
 
 
 def ln_structured(module: Module, name: str, amount: float, n: float, dim: int, importance_scores: Tensor | None = None) -> Module:
-    """Prune the channels of `module.<name>` along `dim` of the smallest n-norm."""
+    """Prune the channels of `module.<name>` along `dim` with the smallest n-norm."""
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune `module.<name>` by a mask."""
+    """Prune `module.<name>` with a given mask."""
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -298,7 +299,7 @@ def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
 def global_unstructured(
     parameters: Iterable[tuple[Module, str]], pruning_method: type[BasePruningMethod], importance_scores: dict | None = None, **kwargs: Any
 ) -> None:
-    """Prune entries of several parameters, `(module, name)` pairs, as if they were one."""
+    """Prune elements of several parameters, given as `(module, name)` pairs, with one common threshold."""
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
     parameters = list(parameters)
@@ -327,7 +328,7 @@ def global_unstructured(
 
 
 def remove(module: Module, name: str) -> Module:
-    """Make a pruned tensor an ordinary parameter; what was pruned stays zero."""
+    """Make the pruning of a tensor permanent: it becomes an ordinary parameter, with zeros where it was pruned."""
     for key, hook in _methods(module, name):
         hook.remove(module)
         del module._forward_pre_hooks[key]  # type: ignore[attr-defined]
@@ -336,7 +337,7 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether anything in a module, or below it, is pruned."""
+    """Return whether any parameter of a module or its descendants is pruned."""
     return any(
         isinstance(hook, BasePruningMethod)
         for m in module.modules()
@@ -345,7 +346,7 @@ def is_pruned(module: Module) -> bool:
     )
 
 
-# -- what amounts mean ------------------------------------------------------------------------------------------------------------
+# -- amounts ----------------------------------------------------------------------------------------------------------------------
 
 
 def _validate_pruning_amount_init(amount: Any) -> None:
@@ -372,6 +373,6 @@ def _compute_nparams_toprune(amount: Any, tensor_size: int) -> int:
 
 
 def _compute_norm(t: Tensor, n: Any, dim: int) -> Tensor:
-    """The n-norm of each channel along `dim`."""
+    """Return the n-norm of each channel along `dim`."""
     others: Sequence[int] = [d for d in range(t.ndim) if d != dim % t.ndim]
     return t.norm(n, others)

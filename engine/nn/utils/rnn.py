@@ -1,4 +1,4 @@
-"""Sequences of unequal length: padded, packed, and back."""
+"""Sequences of unequal length: pad, pack, and the inverses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...ops.join import cat, stack
 class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])):
     """Sequences sorted by length, without padding: `data` holds step 0 of all, then step 1 of those that have one, and so on.
 
-    `batch_sizes[t]` (int64, on the CPU) is how many sequences have a step t.
+    `batch_sizes[t]` (int64, on the CPU) is the number of sequences that have a step t.
     """
 
     __slots__ = ()
@@ -32,7 +32,7 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
         return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args: Any, **kwargs: Any) -> PackedSequence:
-        """The same sequences with their data on another device or of another dtype."""
+        """Return the sequences with their data on another device or in another dtype."""
         data = self.data.to(*args, **kwargs)
         move = lambda t: t if t is None else t.to(data.device)  # noqa: E731
         return self if data is self.data else PackedSequence(data, self.batch_sizes, move(self.sorted_indices), move(self.unsorted_indices))
@@ -42,57 +42,57 @@ class PackedSequence(namedtuple("PackedSequence", ["data", "batch_sizes", "sorte
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """Whether the data lie in pinned memory."""
+        """Return whether the data is in pinned memory."""
         return self.data.is_pinned()  # type: ignore[attr-defined]
 
     def pin_memory(self) -> PackedSequence:
-        """The same sequences in pinned memory."""
+        """Copy the sequences to pinned memory."""
         pinned = [t if t is None else t.pin_memory() for t in self]  # type: ignore[attr-defined]
         return PackedSequence(*pinned)  # type: ignore[arg-type]
 
     def cpu(self) -> PackedSequence:
-        """The same sequences on the CPU."""
+        """Move the sequences to the CPU."""
         return self.to(devices.CPU)
 
     def cuda(self, device: Any = "cuda") -> PackedSequence:
-        """The same sequences on a GPU."""
+        """Move the sequences to a GPU."""
         return self.to(devices.device(device))
 
     def double(self) -> PackedSequence:
-        """The same sequences as float64."""
+        """Cast to float64."""
         return self.to(dtypes.float64)
 
     def float(self) -> PackedSequence:
-        """The same sequences as float32."""
+        """Cast to float32."""
         return self.to(dtypes.float32)
 
     def half(self) -> PackedSequence:
-        """The same sequences as float16."""
+        """Cast to float16."""
         return self.to(dtypes.float16)
 
     def long(self) -> PackedSequence:
-        """The same sequences as int64."""
+        """Cast to int64."""
         return self.to(dtypes.int64)
 
     def int(self) -> PackedSequence:
-        """The same sequences as int32."""
+        """Cast to int32."""
         return self.to(dtypes.int32)
 
     def short(self) -> PackedSequence:
-        """The same sequences as int16."""
+        """Cast to int16."""
         return self.to(dtypes.int16)
 
     def char(self) -> PackedSequence:
-        """The same sequences as int8."""
+        """Cast to int8."""
         return self.to(dtypes.int8)
 
     def byte(self) -> PackedSequence:
-        """The same sequences as uint8."""
+        """Cast to uint8."""
         return self.to(dtypes.uint8)
 
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
-    """The permutation that undoes this one."""
+    """Return the inverse of a permutation."""
     if permutation is None:
         return None
     order = permutation._host()
@@ -106,7 +106,7 @@ def _beside(tensor: Tensor, array: numpy.ndarray) -> Tensor:
 
 
 def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False, enforce_sorted: bool = True) -> PackedSequence:
-    """Pack a padded batch `(T, N, *)`, or `(N, T, *)` with `batch_first`; the lengths must fall unless `enforce_sorted=False`."""
+    """Pack a padded batch `(T, N, *)`, or `(N, T, *)` with `batch_first`; lengths must be decreasing unless `enforce_sorted=False`."""
     sizes = numpy.asarray(lengths._host() if isinstance(lengths, Tensor) else lengths, numpy.int64)
     order = None
     if not enforce_sorted:
@@ -135,7 +135,10 @@ def pack_padded_sequence(input: Tensor, lengths: Any, batch_first: bool = False,
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """`(padded, lengths)` of a packed sequence: the padded batch is `(T, N, *)`, and the lengths an int64 tensor on the CPU."""
+    """Return `(padded, lengths)`: the batch `(T, N, *)`, or `(N, T, *)` with `batch_first`, and the int64 lengths on the CPU.
+
+    `total_length` pads to that many steps; ValueError if the longest sequence is longer.
+    """
     data, batch_sizes, _, back = sequence
     running = batch_sizes._host()
     longest = running.size
@@ -149,7 +152,7 @@ def pad_packed_sequence(
     batch = int(running[0])
     lengths = (running[None, :] > numpy.arange(batch)[:, None]).sum(1, dtype=numpy.int64)
     starts = numpy.concatenate([[0], numpy.cumsum(running)[:-1]])
-    places = numpy.full((longest, batch), data.shape[0])  # one row past the data: the padding
+    places = numpy.full((longest, batch), data.shape[0])  # index one past the data: the padding row
     for row in range(batch):
         places[: lengths[row], row] = starts[: lengths[row]] + row
     padding = data.new_full((1, *data.shape[1:]), padding_value)
@@ -162,7 +165,7 @@ def pad_packed_sequence(
 def pad_sequence(
     sequences: Sequence[Tensor] | Tensor, batch_first: bool = False, padding_value: float = 0.0, padding_side: str = "right"
 ) -> Tensor:
-    """Sequences `(T_i, *)` padded to the longest and stacked: `(T, N, *)`, or `(N, T, *)` with `batch_first`."""
+    """Pad sequences `(T_i, *)` to the longest and stack them: `(T, N, *)`, or `(N, T, *)` with `batch_first`."""
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)
     if padding_side not in ("left", "right"):
@@ -183,17 +186,17 @@ def pad_sequence(
 
 
 def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False) -> list[Tensor]:
-    """The sequences of a padded batch, cut to their lengths."""
+    """Return the sequences of a padded batch, each cut to its length."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
     return [rows[i, : int(n)].clone() for i, n in enumerate(lengths.tolist())]
 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
-    """Pack sequences `(T_i, *)`."""
+    """Pack sequences `(T_i, *)`; they must be sorted by decreasing length unless `enforce_sorted=False`."""
     return pack_padded_sequence(pad_sequence(sequences), [s.shape[0] for s in sequences], enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed."""
+    """Return the sequences of a packed batch."""
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)

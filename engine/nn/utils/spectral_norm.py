@@ -1,4 +1,4 @@
-"""Spectral normalization by hooks: w / sigma, with sigma the largest singular value. PyTorch's older form; see `parametrizations`."""
+"""Spectral normalization by hooks, w / sigma with sigma the largest singular value: PyTorch's older form of `parametrizations`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..parameter import Parameter, is_lazy
 
 
 def as_matrix(weight: Tensor, dim: int) -> Tensor:
-    """The weight with dimension `dim` first and all others in one."""
+    """Return the weight as a matrix, with dimension `dim` first and all others flattened."""
     return (weight.movedim(dim, 0) if dim else weight).reshape(weight.shape[dim], -1)
 
 
 def default_dim(module: Module) -> int:
-    """The dimension of the outputs: 1 in transposed convolutions, else 0."""
+    """Return the output dimension of a layer's weight: 1 for transposed convolutions, else 0."""
     return 1 if isinstance(module, (ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)) else 0
 
 
 class SpectralNorm:
-    """The hook before forward: `module.<name>` from `<name>_orig`, by power iterations that start from `<name>_u` and `<name>_v`."""
+    """Forward pre-hook that sets `module.<name>` from `<name>_orig`, by power iteration starting at `<name>_u` and `<name>_v`."""
 
     def __init__(self, name: str = "weight", n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12):
         if n_power_iterations <= 0:
@@ -31,11 +31,11 @@ class SpectralNorm:
         self.name, self.dim, self.n_power_iterations, self.eps = name, dim, n_power_iterations, eps
 
     def reshape_weight_to_matrix(self, weight: Tensor) -> Tensor:
-        """The weight as a matrix, outputs first."""
+        """Return the weight as a matrix, output dimension first."""
         return as_matrix(weight, self.dim)
 
     def compute_weight(self, module: Module, do_power_iteration: bool) -> Tensor:
-        """The weight now; u and v come nearer to the singular vectors, in place, when told so."""
+        """Return the normalized weight; with `do_power_iteration`, first update u and v in place."""
         weight, u, v = (getattr(module, self.name + ending) for ending in ("_orig", "_u", "_v"))
         matrix = as_matrix(weight, self.dim)
         if do_power_iteration:
@@ -43,12 +43,12 @@ class SpectralNorm:
                 for _ in range(self.n_power_iterations):
                     v.copy_(F.normalize(matrix.t() @ u, dim=0, eps=self.eps))
                     u.copy_(F.normalize(matrix @ v, dim=0, eps=self.eps))
-                u, v = u.clone(), v.clone()  # what is differentiated must not be what the next forward writes
+                u, v = u.clone(), v.clone()  # the next forward writes the buffers in place, so backward needs copies
         return weight / (u @ (matrix @ v))
 
     @staticmethod
     def apply(module: Module, name: str, n_power_iterations: int, dim: int, eps: float) -> SpectralNorm:
-        """Hang the hook on a module."""
+        """Register the hook on a module."""
         for hook in module._forward_pre_hooks.values():  # type: ignore[attr-defined]
             if isinstance(hook, SpectralNorm) and hook.name == name:
                 raise RuntimeError(f"Cannot register two spectral_norm hooks on the same parameter {name}")
@@ -84,13 +84,13 @@ class SpectralNorm:
 
 
 def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int = 1, eps: float = 1e-12, dim: int | None = None) -> Module:
-    """Divide a parameter by its largest singular value at each forward (Miyato et al. 2018)."""
+    """Divide a parameter by its largest singular value before each forward (Miyato et al. 2018)."""
     SpectralNorm.apply(module, name, n_power_iterations, default_dim(module) if dim is None else dim, eps)
     return module
 
 
 def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again."""
+    """Remove spectral normalization; the weight becomes an ordinary parameter."""
     table = module._forward_pre_hooks  # type: ignore[attr-defined]
     for key, hook in table.items():
         if isinstance(hook, SpectralNorm) and hook.name == name:

@@ -1,4 +1,4 @@
-"""Weight normalization by hooks: w = g v / ||v||, computed anew before each forward. PyTorch's older form; see `parametrizations`."""
+"""Weight normalization by hooks, w = g v / ||v|| before each forward: PyTorch's older form of `parametrizations`."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..parameter import Parameter, is_lazy
 
 
 class WeightNorm:
-    """The hook before forward: `module.<name>` from `<name>_g` and `<name>_v`."""
+    """Forward pre-hook that computes `module.<name>` from `<name>_g` and `<name>_v`."""
 
     def __init__(self, name: str, dim: int | None):
         self.name, self.dim = name, -1 if dim is None else dim
 
     def compute_weight(self, module: Module) -> Tensor:
-        """The weight now."""
+        """Return the normalized weight."""
         return weighted(getattr(module, self.name + "_v"), getattr(module, self.name + "_g"), self.dim)
 
     @staticmethod
     def apply(module: Module, name: str, dim: int | None) -> WeightNorm:
-        """Hang the hook on a module and split its weight."""
+        """Register the hook on a module and split its weight."""
         for hook in module._forward_pre_hooks.values():  # type: ignore[attr-defined]
             if isinstance(hook, WeightNorm) and hook.name == name:
                 raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
@@ -53,7 +53,10 @@ class WeightNorm:
 
 
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
-    """Split a parameter into `<name>_g`, its norm along all dimensions but `dim`, and `<name>_v`, its direction. Deprecated in PyTorch."""
+    """Split a parameter into `<name>_g`, its norm over all dimensions but `dim`, and `<name>_v`, its direction; deprecated in PyTorch.
+
+    Source: Salimans & Kingma 2016.
+    """
     warnings.warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.", FutureWarning, stacklevel=2
     )
@@ -62,7 +65,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make the weight an ordinary parameter again."""
+    """Remove weight normalization; the weight becomes an ordinary parameter."""
     table = module._forward_pre_hooks  # type: ignore[attr-defined]
     for key, hook in table.items():
         if isinstance(hook, WeightNorm) and hook.name == name:

@@ -1,4 +1,4 @@
-"""Learning-rate schedules: each `step()` sets `lr` in the optimiser's groups. Most compose: they change the rate that they find."""
+"""Learning-rate schedulers: each `step()` sets `lr` in the optimizer's groups; most are chainable, as they scale the current rate."""
 
 from .base import LRScheduler
 from .base import _LRScheduler as _LRScheduler

@@ -1,4 +1,4 @@
-"""What all schedules share: the rates of the groups, the epoch, saving and loading."""
+"""Base class of learning-rate schedulers: rates per group, epoch counting, saving and loading."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def set_lr(group: dict, value: float) -> None:
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """TypeError for what is not an optimiser."""
+    """Raise TypeError unless the argument is an optimizer."""
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
 
 
 def asked_by_step(get_lr: Callable) -> Callable:
-    """A `get_lr` that warns a program that calls it: chainable rates are of the next step then, not those of now."""
+    """Wrap `get_lr` to warn when it is called outside `step()`: for chainable schedules it returns the next rates, not the current ones."""
 
     @functools.wraps(get_lr)
     def call(self: LRScheduler) -> list[float]:
@@ -37,7 +37,7 @@ def asked_by_step(get_lr: Callable) -> Callable:
 
 
 class LRScheduler:
-    """The base: a subclass writes `get_lr()`, from one rate to the next, and may write `_get_closed_form_lr()`, that at `last_epoch`."""
+    """Base of schedulers: subclasses define `get_lr()`, the recursive form, and optionally `_get_closed_form_lr()`, for `last_epoch`."""
 
     _get_closed_form_lr: Callable[[], list[float]] | None = None
 
@@ -67,11 +67,11 @@ class LRScheduler:
             self._is_initial = False
 
     def _undo(self) -> None:
-        """Forget the first step, which the constructor made: a schedule that comes later starts later."""
+        """Undo the first step, which the constructor made, for a schedule that starts later."""
         self.last_epoch -= 1
 
     def step(self, epoch: int | None = None) -> None:
-        """Go to the next epoch (or, for schedules with a closed form, to `epoch`) and set the rates."""
+        """Advance to the next epoch and set the rates; passing `epoch` is deprecated and uses the closed form if there is one."""
         if self._step_count == 1 and self.optimizer._steps == 0:
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
@@ -107,11 +107,11 @@ class LRScheduler:
         self._last_lr = self._now()
 
     def get_last_lr(self) -> list[float]:
-        """The rates that were set last."""
+        """Return the last computed rates, one per group."""
         return self._last_lr
 
     def get_lr(self) -> list[float]:
-        """The rates of `last_epoch`, computed from those now in the groups."""
+        """Return the rates for `last_epoch`, computed from the groups' current rates."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr")
 
     def _now(self) -> list[float]:
@@ -121,20 +121,20 @@ class LRScheduler:
         return [lr * factor for lr in self._now()]
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the optimiser."""
+        """Return all attributes except the optimizer."""
         return {k: v for k, v in self.__dict__.items() if k != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over a state dict."""
+        """Restore a state dict."""
         self.__dict__.update(state_dict)
 
 
 class _LRScheduler(LRScheduler):
-    """PyTorch's older name of the base, from which programs still derive."""
+    """PyTorch's older name of the base class, for existing subclasses."""
 
 
 def per_group(value: Any, optimizer: Optimizer, name: str) -> list:
-    """One value for each group, from one for all or a sequence."""
+    """Expand one value, or check a sequence of values, to one per group; ValueError for a wrong length."""
     check_optimizer(optimizer)
     n = len(optimizer.param_groups)
     if not isinstance(value, (list, tuple)):

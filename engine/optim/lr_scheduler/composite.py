@@ -1,4 +1,4 @@
-"""Schedules made of schedules: one after the other, or all at once."""
+"""Schedulers that combine others: sequentially or all at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .plateau import ReduceLROnPlateau
 
 
 class _Composite(LRScheduler):
-    """A schedule made of schedules of one optimiser; their states are saved with its own."""
+    """Base of schedulers that combine others on the same optimizer and save their states too."""
 
     def _take(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None) -> None:
         name = type(self).__name__
@@ -42,7 +42,7 @@ class _Composite(LRScheduler):
 
 
 class SequentialLR(_Composite):
-    """Schedules one after the other: `schedulers[i]` runs until epoch `milestones[i]`."""
+    """Run schedulers sequentially: `schedulers[i]` is active until epoch `milestones[i]`."""
 
     def __init__(self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1):
         self._take(schedulers, optimizer)
@@ -60,7 +60,7 @@ class SequentialLR(_Composite):
         self._last_lr = first.get_last_lr()
 
     def step(self) -> None:  # type: ignore[override]
-        """Go to the next epoch."""
+        """Advance to the next epoch."""
         self.last_epoch += 1
         at = bisect_right(self._milestones, self.last_epoch)
         scheduler = self._schedulers[at]
@@ -72,14 +72,14 @@ class SequentialLR(_Composite):
 
 
 class ChainedScheduler(_Composite):
-    """Several schedules at once: each steps, every time."""
+    """Step several schedulers together; their factors multiply."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None):
         self._take(schedulers, optimizer)
         self._last_lr = self._now()
 
     def step(self) -> None:  # type: ignore[override]
-        """Go to the next epoch."""
+        """Advance to the next epoch."""
         for scheduler in self._schedulers:
             scheduler.step()
         self._last_lr = self._now()

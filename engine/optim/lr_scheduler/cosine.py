@@ -9,7 +9,7 @@ from .base import LRScheduler, asked_by_step
 
 
 class CosineAnnealingLR(LRScheduler):
-    """eta_min + (base - eta_min) (1 + cos(pi epoch / T_max)) / 2."""
+    """Cosine annealing: eta_min + (base - eta_min) (1 + cos(pi epoch / T_max)) / 2 (Loshchilov & Hutter 2016)."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
         self.T_max, self.eta_min = T_max, eta_min
@@ -34,7 +34,7 @@ class CosineAnnealingLR(LRScheduler):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    """Cosine annealing that starts again after T_0 epochs, then after T_0 T_mult, and so on; `step` takes fractional epochs."""
+    """Cosine annealing that restarts after T_0 epochs, then T_0 T_mult, and so on; `step` accepts fractional epochs."""
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1):
         if T_0 <= 0 or not isinstance(T_0, int):
@@ -52,7 +52,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         return [self.eta_min + (base - self.eta_min) * wave for base in self.base_lrs]
 
     def step(self, epoch: float | None = None) -> None:  # type: ignore[override]
-        """Go to the next epoch, or to `epoch`, which may lie between two."""
+        """Advance to the next epoch, or to `epoch`, which may be fractional."""
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: float | None) -> None:  # type: ignore[override]
@@ -62,7 +62,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
             epoch = self.last_epoch + 1
             self.T_cur += 1
             if self.T_cur >= self.T_i:
-                self.T_cur %= self.T_i  # more than one period behind when a schedule is resumed
+                self.T_cur %= self.T_i  # a resumed schedule may be more than one period behind
                 self.T_i *= self.T_mult
         else:
             if epoch < 0:

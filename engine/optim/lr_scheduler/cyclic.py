@@ -1,4 +1,4 @@
-"""Schedules that go up and down batch by batch, and may move momentum (or beta1) against the rate."""
+"""Schedulers that cycle the rate per batch, and optionally momentum (or beta1) in the opposite direction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .base import LRScheduler, asked_by_step, per_group, set_lr
 
 
 class _Momentum(LRScheduler):
-    """Schedules that move momentum (or beta1) against the rate."""
+    """Base of schedulers that vary momentum (or beta1) inversely to the rate."""
 
     def _has_momentum(self, optimizer: Optimizer) -> None:
         if "momentum" not in optimizer.defaults and "betas" not in optimizer.defaults:
@@ -27,7 +27,10 @@ class _Momentum(LRScheduler):
 
 
 class CyclicLR(_Momentum):
-    """The rate goes up from base_lr to max_lr and down again, in `step_size_up` and `step_size_down` batches."""
+    """Cycle the rate linearly from base_lr to max_lr in `step_size_up` batches and back in `step_size_down` (Smith 2015).
+
+    `mode` scales the amplitude: "triangular" keeps it, "triangular2" halves it every cycle, "exp_range" multiplies it by gamma^iteration.
+    """
 
     def __init__(
         self, optimizer: Optimizer, base_lr: Any, max_lr: Any, step_size_up: int = 2000, step_size_down: int | None = None,
@@ -59,7 +62,7 @@ class CyclicLR(_Momentum):
         self.base_lrs = base_lrs
 
     def scale_fn(self, x: float) -> float:
-        """By how much the triangle is lower in cycle (or iteration) x."""
+        """Return the factor of the amplitude in cycle (or iteration) x."""
         if self._scale_fn is not None:
             return self._scale_fn(x)
         return {"triangular": 1.0, "triangular2": 1 / 2.0 ** (x - 1), "exp_range": self.gamma**x}[self.mode]
@@ -90,7 +93,10 @@ class CyclicLR(_Momentum):
 
 
 class OneCycleLR(_Momentum):
-    """Up from max_lr / div_factor to max_lr in `pct_start` of all steps, then down to the first rate / final_div_factor."""
+    """One-cycle policy: from max_lr / div_factor to max_lr in `pct_start` of all steps, then down (Smith & Topin 2017).
+
+    The final rate is the initial one / final_div_factor. With `three_phase`, the rate returns to the initial one symmetrically before that.
+    """
 
     def __init__(
         self, optimizer: Optimizer, max_lr: Any, total_steps: int | None = None, epochs: int | None = None,
@@ -126,7 +132,7 @@ class OneCycleLR(_Momentum):
                 (top, "initial_lr", "max_lr", "max_momentum", "base_momentum"),
                 (self.total_steps - 1, "max_lr", "min_lr", "base_momentum", "max_momentum"),
             ]
-        names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")  # as PyTorch's state dict has them
+        names = ("end_step", "start_lr", "end_lr", "start_momentum", "end_momentum")  # as in PyTorch's state dict
         self._schedule_phases = [dict(zip(names, phase, strict=True)) for phase in phases]
         self._anneal_func_type, self.cycle_momentum = anneal_strategy, cycle_momentum
         max_lrs = per_group(max_lr, optimizer, "max_lr")

@@ -1,4 +1,4 @@
-"""Schedules that multiply the rate by a factor: functions, steps, lines, powers."""
+"""Schedulers that multiply the rate by a factor: functions, steps, linear, exponential and polynomial decay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .base import LRScheduler, asked_by_step, per_group
 
 
 class _LambdaState(LRScheduler):
-    """Schedules by functions: functions that are plain are not saved, objects are by their `__dict__`."""
+    """Base of schedulers with user functions: plain functions are not saved; of callable objects, the `__dict__` is."""
 
     lr_lambdas: list
 
@@ -34,7 +34,7 @@ class _LambdaState(LRScheduler):
 
 
 class LambdaLR(_LambdaState):
-    """The first rate times `lr_lambda(epoch)`; one function, or one for each group."""
+    """Initial rate times `lr_lambda(epoch)`; one function, or one per group."""
 
     @asked_by_step
     def get_lr(self) -> list[float]:
@@ -42,7 +42,7 @@ class LambdaLR(_LambdaState):
 
 
 class MultiplicativeLR(_LambdaState):
-    """The rate times `lr_lambda(epoch)`, every epoch."""
+    """Multiply the rate by `lr_lambda(epoch)` every epoch; one function, or one per group."""
 
     @asked_by_step
     def get_lr(self) -> list[float]:
@@ -52,7 +52,7 @@ class MultiplicativeLR(_LambdaState):
 
 
 class StepLR(LRScheduler):
-    """The rate times gamma, every `step_size` epochs."""
+    """Multiply the rate by gamma every `step_size` epochs."""
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1):
         self.step_size, self.gamma = step_size, gamma
@@ -67,7 +67,7 @@ class StepLR(LRScheduler):
 
 
 class MultiStepLR(LRScheduler):
-    """The rate times gamma, at each of the milestones."""
+    """Multiply the rate by gamma at each milestone."""
 
     def __init__(self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1):
         self.milestones, self.gamma = Counter(milestones), gamma
@@ -83,7 +83,7 @@ class MultiStepLR(LRScheduler):
 
 
 class ConstantLR(LRScheduler):
-    """The rate times `factor` until epoch `total_iters`, then the rate itself."""
+    """Multiply the rate by `factor` until epoch `total_iters`, then restore it."""
 
     def __init__(self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1):
         if factor > 1.0 or factor < 0:
@@ -102,7 +102,7 @@ class ConstantLR(LRScheduler):
 
 
 class LinearLR(LRScheduler):
-    """The rate times a factor that goes straight from `start_factor` to `end_factor` in `total_iters` epochs."""
+    """Multiply the rate by a factor that changes linearly from `start_factor` to `end_factor` over `total_iters` epochs."""
 
     def __init__(
         self, optimizer: Optimizer, start_factor: float = 1.0 / 3, end_factor: float = 1.0, total_iters: int = 5, last_epoch: int = -1
@@ -129,7 +129,7 @@ class LinearLR(LRScheduler):
 
 
 class ExponentialLR(LRScheduler):
-    """The rate times gamma, every epoch."""
+    """Multiply the rate by gamma every epoch."""
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
         self.gamma = gamma
@@ -144,7 +144,7 @@ class ExponentialLR(LRScheduler):
 
 
 class PolynomialLR(LRScheduler):
-    """The first rate times (1 - epoch / total_iters)^power, then 0."""
+    """Polynomial decay: initial rate times (1 - epoch / total_iters)^power, then 0."""
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
         self.total_iters, self.power = total_iters, power

@@ -1,4 +1,4 @@
-"""A schedule that watches a metric."""
+"""`ReduceLROnPlateau`: reduce the rate when a metric stops improving."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from .base import LRScheduler, per_group, set_lr
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times `factor` when the metric has not got better for `patience` epochs: `step(metric)`."""
+    """Multiply the rate by `factor` after more than `patience` epochs without improvement of the metric passed to `step(metric)`.
+
+    An improvement exceeds `threshold`, relative ("rel") or absolute ("abs"); `cooldown` epochs after a reduction are not counted.
+    """
 
     def __init__(
         self, optimizer: Optimizer, mode: str = "min", factor: float = 0.1, patience: int = 10, threshold: float = 1e-4,
@@ -35,7 +38,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.cooldown_counter = self.num_bad_epochs = 0
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
-        """Tell the metric of an epoch."""
+        """Record the metric of one epoch, and reduce the rates if it has stopped improving."""
         current = float(metrics)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
@@ -62,7 +65,7 @@ class ReduceLROnPlateau(LRScheduler):
         return self.cooldown_counter > 0
 
     def _is_better(self, a: float, best: float) -> bool:
-        """Whether `a` beats the best so far by more than the threshold."""
+        """Return whether `a` improves on the best value by more than the threshold."""
         sign = 1 if self.mode == "max" else -1
         least = best * (1 + sign * self.threshold) if self.threshold_mode == "rel" else best + sign * self.threshold
         return sign * a > sign * least
