@@ -67,7 +67,7 @@ class set_detect_anomaly:
 
 
 class detect_anomaly:
-    """Context manager that reports where in the forward pass a failing backward step comes from.
+    """Context manager that reports the forward line of a failing backward step.
 
     If a backward step raises, the op is named in a warning that shows its forward line; a nan gradient raises RuntimeError too, unless
     `check_nan` is False. Slows every op down: use it for debugging only.

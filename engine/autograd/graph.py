@@ -49,7 +49,7 @@ def increment_version(tensor: Any) -> None:
         inplace.note_write_to(t, "increment_version")
 
 
-# -- hooks on what is saved --------------------------------------------------------------------------------------------------
+# -- hooks on saved tensors --------------------------------------------------------------------------------------------------
 
 
 class _Hooks(threading.local):

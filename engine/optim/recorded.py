@@ -22,7 +22,7 @@ class Cell:
 
     __slots__ = ("value",)
     __hash__ = None  # type: ignore[assignment]
-    base = None  # an array attribute that `Tensor._wrap` reads
+    base = None  # arrays have this attribute; with it, `Tensor._wrap` accepts a cell unchanged
     shape = property(lambda self: self.value.array.shape)
     ndim = property(lambda self: self.value.array.ndim)
     dtype = property(lambda self: self.value.array.dtype)
