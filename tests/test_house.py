@@ -168,7 +168,7 @@ STILTED = re.compile(
     r"\b(mend(s|ed)?|without a word|(no|some)body|whoever|as they come|(is|are) told|hears? of|(gives?|goes) (way|by)|knows of|by way of|"
     r"lets? go of|hands? (on|over)|one after (the )?(an)?other|stands? (at|on|in|here|there|beside|behind)|asked for|(is|are) to be)\b"
 )
-LATER = ("engine.backends", "engine.data", "engine.amp", "engine.nn", "engine.optim", "engine.signal")
+LATER = ("engine.backends", "engine.data", "engine.amp")
 
 
 @every_module
