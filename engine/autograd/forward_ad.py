@@ -115,7 +115,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         if not (t.is_floating_point() or t.is_complex()):
             raise ValueError(f"Expected {what} to be floating point or complex, but got: {t.dtype}")
     if tangent.is_complex() and not tensor.is_complex():
-        raise ValueError(f"make_dual: expected a real tangent of a primal of {tensor.dtype}, got {tangent.dtype}")
+        raise ValueError(f"make_dual: expected a real tangent for a primal of {tensor.dtype}, got {tangent.dtype}")
     if tuple(tensor.shape) != tuple(tangent.shape):
         raise RuntimeError(
             "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not supported. Tensor is "

@@ -172,7 +172,7 @@ def _compare(
 ) -> None:
     every = [o for o in _tuple(func(*inputs)) if isinstance(o, Tensor)]
     if not every:
-        raise ValueError("gradcheck: the function gave no tensor")
+        raise ValueError("gradcheck: the function returned no tensor")
     outputs = [(k, o) for k, o in enumerate(every) if o.requires_grad]
     for i, x in enumerate(checked):
         numerical = _numerical(func, inputs, x, len(every), eps)

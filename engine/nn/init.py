@@ -203,7 +203,7 @@ def _old_name(new: Callable) -> Callable:
         return new(*args, **kwargs)
 
     called.__name__ = called.__qualname__ = name[:-1]
-    called.__doc__ = f"PyTorch's old name of `{name}`."
+    called.__doc__ = f"Deprecated name of `{name}`."
     return called
 
 

@@ -545,9 +545,9 @@ for _name, _table, _words in (
     ("_state_dict_hooks", "state_after", "hooks after the state was collected"),
     ("_load_state_dict_pre_hooks", "load_before", "hooks before a state is loaded"),
     ("_load_state_dict_post_hooks", "load_after", "hooks after a state was loaded"),
-    ("_forward_hooks_with_kwargs", "with_kwargs", "hooks of forward that are told keyword arguments"),
-    ("_forward_pre_hooks_with_kwargs", "with_kwargs", "hooks before forward that are told keyword arguments"),
-    ("_forward_hooks_always_called", "always", "hooks after forward that errors do not keep from being called"),
+    ("_forward_hooks_with_kwargs", "with_kwargs", "forward hooks that receive keyword arguments"),
+    ("_forward_pre_hooks_with_kwargs", "with_kwargs", "forward pre-hooks that receive keyword arguments"),
+    ("_forward_hooks_always_called", "always", "forward hooks that are called even after an error"),
 ):
     setattr(Module, _name, _table_of_hooks(_table, _words))  # code clears or counts these tables by PyTorch's private names
 

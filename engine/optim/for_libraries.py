@@ -25,9 +25,9 @@ Indices: TypeAlias = list[int]
 _foreach_supported_types = [Tensor]
 
 _params_doc = "params (iterable): the parameters, pairs of names and parameters, or dicts of parameter groups"
-_foreach_doc = "foreach (bool, optional): accepted, and changes nothing here"
-_fused_doc = "fused (bool, optional): accepted, and changes nothing here"
-_capturable_doc = "capturable (bool, optional): accepted, and changes nothing here"
+_foreach_doc = "foreach (bool, optional): accepted, without effect"
+_fused_doc = "fused (bool, optional): accepted, without effect"
+_capturable_doc = "capturable (bool, optional): accepted, without effect"
 _differentiable_doc = "differentiable (bool, optional): whether gradients flow through the step (default: False)"
 _maximize_doc = "maximize (bool, optional): maximize the objective with respect to the params, instead of minimizing (default: False)"
 

@@ -408,5 +408,5 @@ def test_user_functions_have_no_forward_mode():
 
 def test_a_complex_tangent_of_a_real_primal_is_refused():
     """PyTorch keeps it; here rules compute in the primal's dtype and would drop the imaginary part."""
-    with forward_ad.dual_level(), pytest.raises(ValueError, match="expected a real tangent of a primal of torch.float64"):
+    with forward_ad.dual_level(), pytest.raises(ValueError, match="expected a real tangent for a primal of torch.float64"):
         forward_ad.make_dual(engine.ones(1, dtype=engine.float64), engine.ones(1, dtype=engine.complex128))
