@@ -184,7 +184,7 @@ def test_where_a_dead_leaf_was_there_is_no_variable():
     assert y.grad_fn.next_functions[0][0].variable is x
     gone = z.grad_fn.next_functions[0][0]
     assert not hasattr(gone, "variable")
-    with pytest.raises(AttributeError, match="the program let go of it"):
+    with pytest.raises(AttributeError, match="the tensor was freed"):
         gone.variable  # noqa: B018
 
 
