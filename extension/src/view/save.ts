@@ -111,12 +111,12 @@ async function raster(svg: Blob): Promise<Blob> {
   }
 }
 
-/** Hands a file to the browser. */
+/** Download a file. */
 function download(content: Blob, name: string): void {
   const url = URL.createObjectURL(content);
   const link = document.createElement("a");
   link.href = url;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+  setTimeout(() => URL.revokeObjectURL(url), 300_000); // a busy browser may begin the download long after the click
 }
