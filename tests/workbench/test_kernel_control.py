@@ -169,3 +169,9 @@ def test_a_training_loop_is_played_paused_put_back_and_left(shell):
     shell.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "training" and custom(m)["turn"] == 0)
     shell.ask(comm, type="train", do="end")
     assert printed(shell.finish(request)).endswith("left after True True\n")
+
+
+def test_a_view_has_the_findings_of_the_checks(shell):
+    code = "scores = torch.ones(3, requires_grad=True)\nwith wb.record() as r:\n    loss = torch.nn.functional.cross_entropy((torch.ones(4, 3) * scores).softmax(1), torch.tensor([0, 1, 2, 0]))\n"
+    code += "print([finding.code for finding in wb.show(loss).findings])"
+    assert "softmax-before-cross-entropy" in printed(shell.run(code))
