@@ -91,6 +91,8 @@ def hash_tensor(input: Tensor, dim: Any = (), *, keepdim: bool = False, mode: in
         raise RuntimeError("hash_tensor: Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the 'dim' argument.")
     dims = tuple(wrap_dim(d, input.ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,))) or tuple(numpy.arange(input.ndim))
     dims = dims if input.ndim else ()
+    if input.is_meta:
+        return input.new_empty([1 if d in dims else n for d, n in enumerate(input.shape) if keepdim or d not in dims], dtype=dtypes.uint64)
     bits = input._host().astype("float64" if input.dtype.is_floating_point else "int64").view("uint64")
     return Tensor._wrap(namespace(input.array).asarray(numpy.bitwise_xor.reduce(bits, axis=dims, keepdims=keepdim)))
 
