@@ -1,10 +1,10 @@
 """Every message between kernel and view, as a frozen dataclass. `python -m workbench.protocol` prints the TypeScript.
 
 A message is plain JSON with the keys of its dataclass plus `type` (the class's `kind`) and `v` (VERSION). Large numeric arrays are sent
-beside the JSON as binary buffers; a `Buffer` gives the index of one, its dtype and its shape. Every text is data: the view puts it into
-text nodes, never into markup. Formulas are trees of MathML tags for the same reason.
+beside the JSON as binary buffers; a `Buffer` gives the index of one, its dtype and its shape. Every text is data: the view inserts it as a
+text node, never as markup. Formulas are trees of MathML tags for the same reason.
 
-Each module covers one subject; everything defined in one of them is part of the protocol.
+Each module covers one subject; everything defined in these modules is part of the protocol.
 """
 
 from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel, ToView
@@ -15,7 +15,7 @@ from .export import AskExport, Exported
 from .faces import AskFaces, Faces, NodeFace
 from .flags import AskMetric, CellRun, CellRuns, Flag, Flags, Metric
 from .graph import Edges, Graph, Group, InSidePanel, Level, LevelName, Nodes, Problem, Ready, ToSidePanel, View
-from .memory import (  # fmt: skip
+from .memory import (
     AskBytes,
     AskMemory,
     AskMoment,
@@ -37,13 +37,25 @@ from .memory import (  # fmt: skip
     Total,
     Why,
     Window,
-)
+)  # fmt: skip
 from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
 from .read import BadMessage, Refused, read
 from .series import AskSeries, Series, TensorSeries
 from .steps import AskNorms, Contribution, Norms, Offer, Step, Stepped, Stepper, StepTo
 from .teach import AnswerQuestion, Cost, Lesson, Mode, ModePass, Modes, ModeStep, Page, Question, QuestionKind, TurnPage
-from .tensor import AskElement, Heat, Histogram, ImageGrid, Inspect, Inspected, MemoryLayout, Sharer, Summary, TensorElement, Tokens
+from .tensor import (
+    AskElement,
+    Heat,
+    Histogram,
+    ImageGrid,
+    Inspect,
+    Inspected,
+    MemoryLayout,
+    Sharer,
+    Summary,
+    TensorElement,
+    Tokens,
+)
 from .time import AskTiming, TimeTotal, Timing
 from .training import Train, Training
 from .typescript import typescript

@@ -22,7 +22,7 @@ class Message:
 
 
 class ToView(Message):
-    """From the kernel to a view. The answer to a request has `re`, the request's `id`."""
+    """Base class of messages from the kernel to a view. The answer to a request carries the request's `id` as `re`."""
 
     registry: ClassVar[dict[str, type[ToView]]] = {}
 
@@ -31,7 +31,7 @@ class ToView(Message):
 
 
 class ToKernel(Message):
-    """From a view to the kernel. Each has an `id`, which the answer repeats as `re`."""
+    """Base class of requests from a view to the kernel. Each has an `id`, which the answer repeats as `re`."""
 
     registry: ClassVar[dict[str, type[ToKernel]]] = {}
 
@@ -50,7 +50,7 @@ def _plain(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Which of the message's binary buffers, and how to read it (C order, little-endian)."""
+    """A reference to one of the message's binary buffers, with its dtype and shape (C order, little-endian)."""
 
     index: int
     dtype: Literal["float32", "float64", "int32", "uint8"]
@@ -59,7 +59,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Fact:
-    """One line of the inspector's header: "strides", "(4, 1)"."""
+    """One line of the inspector's header, such as "strides", "(4, 1)"."""
 
     label: str
     text: str
@@ -67,7 +67,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Site:
-    """Where in the user's code something happened."""
+    """A location in the user's code."""
 
     cell: str | None  # "In [3]", or None for code outside a notebook
     cell_id: str | None  # the notebook's own id of that cell, to jump to it
@@ -78,7 +78,7 @@ class Site:
 
 @dataclass(frozen=True)
 class Rules:
-    """One formula at three depths. `numbers` is None when the operands have more than 6 elements."""
+    """One formula with symbols, shapes and numbers. `numbers` is None if a tensor in it has more than 6 elements."""
 
     symbols: Formula
     shapes: Formula

@@ -10,7 +10,7 @@ from .base import ToKernel, ToView
 
 @dataclass(frozen=True)
 class Breakpoint:
-    """Where the pass stops by itself; with `when`, only on that condition."""
+    """A place where the pass stops; with `when`, only if that condition holds."""
 
     number: int
     where: Literal["node", "op", "name", "module", "any"]
@@ -22,7 +22,7 @@ class Breakpoint:
 
 @dataclass(frozen=True)
 class Breakpoints(ToView):
-    """All breakpoints of the kernel. Those at few nodes are flagged there, too."""
+    """All breakpoints of the kernel. Those that match only a few nodes are also flagged there."""
 
     kind: ClassVar[str] = "breakpoints"
     re: int | None
@@ -32,7 +32,7 @@ class Breakpoints(ToView):
 
 @dataclass(frozen=True)
 class Break(ToKernel):
-    """Sets breakpoints, takes them away, lets them rest: answered with all that there are."""
+    """Add, remove, enable or disable breakpoints. The answer lists all of them."""
 
     kind: ClassVar[str] = "break"
     id: int

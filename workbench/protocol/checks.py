@@ -12,7 +12,7 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that a finding is about, as far as it matters there."""
+    """A tensor involved in a finding, with the details that matter there."""
 
     name: str
     node: int  # -1: not in the graph
@@ -25,7 +25,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is, or may be, wrong."""
+    """One problem, or possible problem."""
 
     code: str  # a stable name, such as "nan-forward"; docs/checks.md lists all
     severity: Severity
@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Findings(ToView):
-    """All findings about a recording, the gravest first."""
+    """All findings about a recording, most severe first."""
 
     kind: ClassVar[str] = "findings"
     re: int | None
@@ -51,7 +51,7 @@ class Findings(ToView):
 
 @dataclass(frozen=True)
 class AskFindings(ToKernel):
-    """Look at everything, however long it takes."""
+    """Request all checks, however long they take."""
 
     kind: ClassVar[str] = "ask_findings"
     id: int

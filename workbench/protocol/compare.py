@@ -1,4 +1,4 @@
-"""Messages about pinned tensors, side by side, and how each differs from one of them."""
+"""Messages about pinned tensors shown side by side, and the difference of each from one of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .tensor import Heat, Histogram, Summary
 
 @dataclass(frozen=True)
 class Difference:
-    """How a tensor differs from the one that all are compared with. None: the number does not exist."""
+    """The difference of a tensor from the base that all are compared with. None: the value is not defined."""
 
     equal: bool  # every element, bit for bit but for the dtype; NaN equals NaN
     changed: int  # elements that differ
@@ -28,7 +28,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Pinned:
-    """A tensor as it was when it was pinned."""
+    """A tensor, with its values at the time it was pinned."""
 
     pin: int
     node: int  # in the recording that the view shows; -1: in another one
@@ -44,7 +44,7 @@ class Pinned:
 
 @dataclass(frozen=True)
 class Compared(ToView):
-    """All pins, in the order in which they were pinned."""
+    """All pins, in the order in which they were set."""
 
     kind: ClassVar[str] = "compared"
     re: int | None
@@ -55,7 +55,7 @@ class Compared(ToView):
 
 @dataclass(frozen=True)
 class AskCompare(ToKernel):
-    """Changes what is pinned, and asks for the comparison."""
+    """Change the set of pins, and request the comparison."""
 
     kind: ClassVar[str] = "ask_compare"
     id: int

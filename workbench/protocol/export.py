@@ -10,7 +10,7 @@ from .base import Buffer, ToKernel, ToView
 
 @dataclass(frozen=True)
 class AskExport(ToKernel):
-    """The graph, or the whole as a page of its own, as a file of that format."""
+    """Request a file: the graph in that format, or for "html" the whole view as a standalone page."""
 
     kind: ClassVar[str] = "ask_export"
     id: int
@@ -19,7 +19,7 @@ class AskExport(ToKernel):
 
 @dataclass(frozen=True)
 class Exported(ToView):
-    """A file for the view to hand to its reader."""
+    """A file for the view to offer as a download."""
 
     kind: ClassVar[str] = "exported"
     re: int | None

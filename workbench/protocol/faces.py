@@ -1,4 +1,4 @@
-"""Messages about what a node's box shows beside op and shape: a scalar's value, health, what it saves, whose memory it shares."""
+"""Messages about what a node's box shows besides op and shape: a scalar's value, health, saved tensors, shared memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import ToKernel, ToView
 
 @dataclass(frozen=True)
 class AskFaces(ToKernel):
-    """Of these nodes: those that the view draws and does not know yet."""
+    """Request the faces of these nodes: those that the view draws and has not received yet."""
 
     kind: ClassVar[str] = "ask_faces"
     id: int
@@ -19,7 +19,7 @@ class AskFaces(ToKernel):
 
 @dataclass(frozen=True)
 class NodeFace:
-    """One node. Nothing here is computed by an op."""
+    """What the box of one node shows. Nothing here is computed by running an op."""
 
     node: int
     value: int | float | bool | str | None  # of a scalar; "nan", "inf", "-inf"; None: not a scalar, or its value is gone

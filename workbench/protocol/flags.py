@@ -1,4 +1,4 @@
-"""Messages about small marks at nodes, each with its reason (breakpoints, stale cells, NaN, differences), and about overlay numbers."""
+"""Messages about small marks on nodes, each with its reason (breakpoints, stale cells, NaN, differences), and about overlay numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import Buffer, ToKernel, ToView
 
 @dataclass(frozen=True)
 class Flag:
-    """One mark at one node."""
+    """One mark on one node."""
 
     node: int
     glyph: str  # one or two characters, drawn at the box's corner
@@ -20,7 +20,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class Flags(ToView):
-    """The flags of one origin; they replace those that the same origin sent before."""
+    """The flags of one origin; they replace those previously sent for the same origin."""
 
     kind: ClassVar[str] = "flags"
     re: int | None
@@ -31,7 +31,7 @@ class Flags(ToView):
 
 @dataclass(frozen=True)
 class CellRun:
-    """A cell of the recording: as it ran then, and what it is called now."""
+    """A cell of the recording: the run that was recorded, and its latest run."""
 
     cell_id: str  # the notebook's id of it
     cell: str  # label of the run that made these nodes: "In [2]"
@@ -41,7 +41,7 @@ class CellRun:
 
 @dataclass(frozen=True)
 class CellRuns(ToView):
-    """All cells of the recording: what was made by an earlier run, or by another text than the notebook has now, is marked as stale."""
+    """All cells of the recording. Nodes made by an earlier run, or by a text other than the current one, are marked as stale."""
 
     kind: ClassVar[str] = "cell_runs"
     re: int | None
@@ -51,7 +51,7 @@ class CellRuns(ToView):
 
 @dataclass(frozen=True)
 class AskMetric(ToKernel):
-    """One number for each node, for an overlay."""
+    """Request one number per node, for an overlay."""
 
     kind: ClassVar[str] = "ask_metric"
     id: int

@@ -1,4 +1,4 @@
-"""Messages with the graph (nodes, edges, sites and groups), and the requests that every view sends first."""
+"""Messages about the graph (nodes, edges, sites and groups), and the first requests of every view."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ View = Literal["graph", "tensor", "model", "memory", "time", "difference", "chec
 
 @dataclass(frozen=True)
 class Group:
-    """A box that holds nodes and other groups. A fold holds adjacent siblings of equal structure."""
+    """A box that contains nodes and other groups. A fold contains adjacent siblings of equal structure."""
 
     id: int
     parent: int  # -1: the top
@@ -41,7 +41,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Edges:
-    """Data flow: `source`'s result is input number `slot` of `target`."""
+    """The data flow, one list per column: the result of `source` is input number `slot` of `target`."""
 
     source: list[int]
     target: list[int]
@@ -50,7 +50,7 @@ class Edges:
 
 @dataclass(frozen=True)
 class Graph(ToView):
-    """The graph, or its next rows: columns start at node `start`, edges and sites and groups are appended too. `start` 0 replaces all."""
+    """The graph, or its next rows: columns start at node `start`; edges, sites and groups are appended too. `start` 0 replaces all."""
 
     kind: ClassVar[str] = "graph"
     recording: str  # one name per recording; messages of another recording are stale
@@ -73,7 +73,7 @@ class Graph(ToView):
 
 @dataclass(frozen=True)
 class Problem(ToView):
-    """Something went wrong; the sentence says what, and what to do."""
+    """An error, with a sentence that says what went wrong and what to do."""
 
     kind: ClassVar[str] = "problem"
     re: int | None
@@ -86,7 +86,7 @@ LevelName = Literal["student", "full"]
 
 @dataclass(frozen=True)
 class Level(ToView):
-    """How much the code wants views to show."""
+    """The level of detail that the code requests of all views."""
 
     kind: ClassVar[str] = "level"
     level: LevelName
@@ -94,7 +94,7 @@ class Level(ToView):
 
 @dataclass(frozen=True)
 class Ready(ToKernel):
-    """A view has opened, or reloaded: send everything that it should show."""
+    """A view has opened or reloaded: request everything that it should show."""
 
     kind: ClassVar[str] = "ready"
     id: int
@@ -102,7 +102,7 @@ class Ready(ToKernel):
 
 @dataclass(frozen=True)
 class ToSidePanel(ToKernel):
-    """The side panel of the notebook shows what this view shows from now on."""
+    """Request that the notebook's side panel show this view's session from now on."""
 
     kind: ClassVar[str] = "to_side_panel"
     id: int

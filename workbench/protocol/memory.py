@@ -12,7 +12,7 @@ Category = Literal["parameter", "gradient", "activation", "saved", "optimizer", 
 
 @dataclass(frozen=True)
 class Holding:
-    """One block of memory that is needed, now or after an event."""
+    """One block of memory that is alive, now or after an event."""
 
     block: int  # its number, for requests about it
     node: int  # -1: not in the graph
@@ -30,7 +30,7 @@ class Holding:
 
 @dataclass(frozen=True)
 class Total:
-    """The bytes of a category."""
+    """The bytes of one category."""
 
     category: Category
     now: int
@@ -39,7 +39,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Span:
-    """A stretch of events that belong together: a phase of the program, or a cell."""
+    """A range of consecutive events: a phase of the program, or a cell."""
 
     label: str
     first: int
@@ -48,7 +48,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Line:
-    """Live bytes after events first..last - 1; of a long stretch the highest point of each part, so that a peak is never lost."""
+    """Live bytes after events first..last - 1; for a long range the maximum of each part, so that no peak is lost."""
 
     first: int
     last: int
@@ -63,7 +63,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Share:
-    """What one op, line or module needs."""
+    """The memory used by one op, line or module."""
 
     label: str
     node: int  # the first of its blocks; -1: none
@@ -76,7 +76,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Saver:
-    """What one node of the tape keeps for backward."""
+    """What one node of the tape saves for backward."""
 
     node: int
     bytes: int
@@ -131,7 +131,7 @@ class AskWindow(ToKernel):
 
 @dataclass(frozen=True)
 class Moment(ToView):
-    """What was alive after one event."""
+    """The blocks that were alive after one event."""
 
     kind: ClassVar[str] = "moment"
     re: int | None
@@ -156,7 +156,7 @@ class AskMoment(ToKernel):
 
 @dataclass(frozen=True)
 class Chain:
-    """One way in which a tensor is kept alive, from what a user can name down to the memory."""
+    """One chain of references that keeps a tensor alive, from something the user can name down to the memory."""
 
     links: list[str]  # "the variable loss", "its graph", "saved by mul #12 for d_other"
     fix: str  # one line of code; "" for none
@@ -185,7 +185,7 @@ class AskWhy(ToKernel):
 
 @dataclass(frozen=True)
 class Prediction:
-    """What one change would do to the peak."""
+    """The predicted peak after one change."""
 
     what: Literal["no_grad", "checkpoint", "half", "batch"]
     label: str  # "checkpoint layers.0"
@@ -214,7 +214,7 @@ class AskPredictions(ToKernel):
 
 @dataclass(frozen=True)
 class Gpu:
-    """The GPU of the kernel at this moment, in bytes and percent."""
+    """The current state of the kernel's GPU, in bytes and percent."""
 
     name: str
     index: int
@@ -228,7 +228,7 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Bytes(ToView):
-    """The kernel's memory in a few numbers: cheap enough to request repeatedly."""
+    """The kernel's memory in a few numbers: cheap enough to be polled."""
 
     kind: ClassVar[str] = "bytes"
     re: int | None

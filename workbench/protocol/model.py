@@ -10,7 +10,7 @@ from .base import Fact, ToKernel, ToView
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """One parameter, its gradient, and what the next update does to it. None: there is no such number."""
+    """One parameter, its gradient, and its next update. None: the value is not defined."""
 
     node: int  # -1: it is not in the graph
     name: str
@@ -27,7 +27,7 @@ class ParameterRow:
 
 @dataclass(frozen=True)
 class ActivationRow:
-    """What one activation function gave out, all its calls together."""
+    """The outputs of one activation function, over all its calls."""
 
     node: int  # the last call
     module: str  # its path; "" at the top
@@ -62,7 +62,7 @@ class AskModel(ToKernel):
 
 @dataclass(frozen=True)
 class SampleGradients(ToView):
-    """A parameter's gradient taken apart by the samples of the batch."""
+    """A parameter's gradient, split by the samples of the batch."""
 
     kind: ClassVar[str] = "sample_gradients"
     re: int | None

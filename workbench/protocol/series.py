@@ -10,7 +10,7 @@ from .base import Buffer, ToKernel, ToView
 
 @dataclass(frozen=True)
 class Series:
-    """One quantity at n points in time. NaN: there is no such number then."""
+    """One quantity at n points in time. NaN: no value at that point."""
 
     what: str  # "value", "gradient", "update", "activation"
     at: Buffer  # int32 (n,): the step or the iteration

@@ -11,7 +11,7 @@ from .tensor import Summary
 
 @dataclass(frozen=True)
 class Contribution:
-    """What one backward step handed to one of the node's inputs."""
+    """The gradient that one backward step contributed to one of the node's inputs."""
 
     target: int  # node id of that input
     input: str  # the op's name for it: "input", "weight"
@@ -40,7 +40,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Stepper(ToView):
-    """There is a backward pass to step through: what runs in which order, and how far it is."""
+    """A backward pass to step through: the order of its nodes, and its current position."""
 
     kind: ClassVar[str] = "stepper"
     recording: str
@@ -57,7 +57,7 @@ class Stepper(ToView):
 
 @dataclass(frozen=True)
 class Offer(ToView):
-    """The code has run no backward pass that could be stepped through, but one can begin at these nodes."""
+    """Nodes at which a backward pass can begin, if the code has run none that could be stepped through."""
 
     kind: ClassVar[str] = "offer"
     recording: str
@@ -66,7 +66,7 @@ class Offer(ToView):
 
 @dataclass(frozen=True)
 class Stepped(ToView):
-    """The pass now stands after `index` steps; `steps` are those that the view has not been sent yet."""
+    """The pass is now at `index` completed steps; `steps` are those that the view has not received yet."""
 
     kind: ClassVar[str] = "stepped"
     re: int | None  # the request this answers
@@ -83,7 +83,7 @@ class Stepped(ToView):
 
 @dataclass(frozen=True)
 class AskNorms(ToKernel):
-    """How large the gradients of some steps were that the view has not been sent, for what it writes on boxes and edges."""
+    """Request the gradient norms of steps that the view has not received, to label boxes and edges."""
 
     kind: ClassVar[str] = "ask_norms"
     id: int
@@ -93,7 +93,7 @@ class AskNorms(ToKernel):
 
 @dataclass(frozen=True)
 class Norms(ToView):
-    """The gradients of a stretch of steps as one number each: a scalar's value, else the L2 norm. NaN and Inf are what they say."""
+    """The gradients of a range of steps as one number each: a scalar's value, else the L2 norm. NaN and Inf are sent as such."""
 
     kind: ClassVar[str] = "norms"
     re: int | None
@@ -111,8 +111,8 @@ class Norms(ToView):
 
 @dataclass(frozen=True)
 class StepTo(ToKernel):
-    """Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass, and `begin`
-    begins one at a node that was offered.
+    """Move the pass. `run` goes to the next breakpoint, `back` to the previous one, `stop` ends such a run, `pass` shows another pass,
+    and `begin` begins one at a node that was offered.
     """
 
     kind: ClassVar[str] = "step"

@@ -12,7 +12,7 @@ QuestionKind = Literal["value", "shape", "choice", "node", "text"]
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and how far it has come. What is right is not in it before it is answered or revealed."""
+    """A question and its state. The right answer is not included before it is answered or revealed."""
 
     name: str
     prompt: list[Formula]  # blocks of text: ["p", "plain", ["b", "bold"], ["math", ...]]
@@ -28,7 +28,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Page:
-    """One page of a lesson: what is said, where in the graph, and what the panel shows beside it."""
+    """One page of a lesson: its text, its place in the graph, and what the panel shows beside it."""
 
     text: list[Formula]  # blocks, as in a question
     node: int  # -1: nowhere
@@ -40,7 +40,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Lesson(ToView):
-    """All pages, and which of them is shown."""
+    """All pages of a lesson, and which one is shown."""
 
     kind: ClassVar[str] = "lesson"
     re: int | None
@@ -54,7 +54,7 @@ class Lesson(ToView):
 
 @dataclass(frozen=True)
 class TurnPage(ToKernel):
-    """Show another page; `follow` says whether this view goes where the lesson goes from now on."""
+    """Show another page; `follow` says whether this view follows the lesson from now on."""
 
     kind: ClassVar[str] = "turn_page"
     id: int
@@ -64,7 +64,7 @@ class TurnPage(ToKernel):
 
 @dataclass(frozen=True)
 class AnswerQuestion(ToKernel):
-    """An answer as it was typed or clicked, or the wish to see what is right. `keep` gives an answer of an earlier session back."""
+    """Submit an answer as typed or clicked, or reveal the right one. `keep` restores an answer from an earlier session."""
 
     kind: ClassVar[str] = "answer_question"
     id: int
@@ -77,7 +77,7 @@ class AnswerQuestion(ToKernel):
 
 @dataclass(frozen=True)
 class Cost:
-    """What something cost, counted while the rules ran."""
+    """Operation and byte counts, taken while the rules ran."""
 
     multiplications: int
     additions: int
@@ -98,7 +98,7 @@ class ModeStep:
 
 @dataclass(frozen=True)
 class ModePass:
-    """One pass: which number of the input is nudged, or of the output asked about, and its steps."""
+    """One pass: the seeded element of the input (forward) or of the output (reverse), and the steps."""
 
     seed: str  # "x[2]"
     steps: list[ModeStep]
@@ -118,7 +118,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Modes(ToView):
-    """The Jacobian of a function from n to m numbers in both modes."""
+    """The Jacobian of a function from n to m elements, in both modes."""
 
     kind: ClassVar[str] = "modes"
     re: int | None

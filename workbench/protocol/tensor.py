@@ -10,7 +10,7 @@ from .base import Buffer, Fact, Rules, ToKernel, ToView
 
 @dataclass(frozen=True)
 class Summary:
-    """A tensor's health in one line. Counts are exact. None: the number does not exist (empty, or not finite)."""
+    """A tensor's health in one line. Counts are exact. None: the value is not defined (empty, or not finite)."""
 
     shape: list[int]
     dtype: str
@@ -40,7 +40,7 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Heat:
-    """Pictures of two axes, side by side along a third; at most 128 x 128 cells each and 64 KiB together. A cell pools a block."""
+    """Heat maps of two axes, side by side along a third; at most 128 x 128 cells each and 64 KiB in total. A cell pools a block."""
 
     axes: list[int]  # shown side by side, as rows, as columns; -1: none
     index: list[int]  # along every axis of the tensor; 0 along those shown
@@ -56,7 +56,7 @@ class Heat:
 
 @dataclass(frozen=True)
 class ImageGrid:
-    """The tensor as images, a batch as several of them."""
+    """The tensor as images, one per element of a batch."""
 
     layout: str  # "C, H, W": the meaning of each axis
     layouts: list[str]  # all possible layouts
@@ -70,7 +70,7 @@ class ImageGrid:
 
 @dataclass(frozen=True)
 class Tokens:
-    """Ids as tokens: the first of them."""
+    """The first ids of the tensor as tokens."""
 
     rows: int
     cols: int
@@ -81,7 +81,7 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Sharer:
-    """Another tensor in the same memory."""
+    """Another tensor that shares the memory."""
 
     node: int  # -1: not in the graph
     name: str
@@ -91,7 +91,7 @@ class Sharer:
 
 @dataclass(frozen=True)
 class MemoryLayout:
-    """How a tensor lies in its memory. Places and strides count elements."""
+    """The layout of a tensor in its memory. Offsets and strides are in elements."""
 
     elements: int  # of the memory
     offset: int
@@ -128,7 +128,7 @@ class Inspected(ToView):
 
 @dataclass(frozen=True)
 class Inspect(ToKernel):
-    """What to show of a tensor. Axes: -2 lets the kernel choose, -1 is none."""
+    """Request the value or gradient of a tensor. For axes, -2 lets the kernel choose and -1 means none."""
 
     kind: ClassVar[str] = "inspect"
     id: int
@@ -145,7 +145,7 @@ class Inspect(ToKernel):
 
 @dataclass(frozen=True)
 class TensorElement(ToView):
-    """One element, exactly."""
+    """The exact value of one element."""
 
     kind: ClassVar[str] = "element"
     re: int | None

@@ -1,4 +1,4 @@
-"""Messages about times."""
+"""Messages about the time that ops and backward steps took."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .base import Buffer, ToKernel, ToView
 
 @dataclass(frozen=True)
 class TimeTotal:
-    """What one line, op or module took, in seconds."""
+    """The time that one line, op or module took, in seconds."""
 
     name: str  # the text of the line, "mul", "layers.0"
     label: str  # for a module, its class
@@ -24,7 +24,7 @@ class TimeTotal:
 
 @dataclass(frozen=True)
 class Timing(ToView):
-    """When each op and each backward step ran, and sums of that. Seconds; the begin of the recording is 0."""
+    """When each op and each backward step ran, and totals, in seconds since the recording began."""
 
     kind: ClassVar[str] = "timing"
     re: int | None
@@ -49,7 +49,7 @@ class Timing(ToView):
 
 @dataclass(frozen=True)
 class AskTiming(ToKernel):
-    """Events that touch the window from `begin` to `end`, in seconds; without an end, all."""
+    """Request the events that overlap the window from `begin` to `end`, in seconds; an `end` before `begin` means no limit."""
 
     kind: ClassVar[str] = "ask_timing"
     id: int

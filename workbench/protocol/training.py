@@ -10,7 +10,7 @@ from .base import ToKernel, ToView
 
 @dataclass(frozen=True)
 class Training(ToView):
-    """How far a loop under `wb.loop` is."""
+    """The progress of a loop under `wb.loop`."""
 
     kind: ClassVar[str] = "training"
     re: int | None
@@ -23,7 +23,7 @@ class Training(ToView):
 
 @dataclass(frozen=True)
 class Train(ToKernel):
-    """What the loop shall do: answered with how far it is then."""
+    """Control the loop. The answer is its progress afterwards."""
 
     kind: ClassVar[str] = "train"
     id: int

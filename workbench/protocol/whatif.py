@@ -11,7 +11,7 @@ from .tensor import Summary
 
 @dataclass(frozen=True)
 class Picture:
-    """A tensor as a small heat map: the last axis as columns, all others as rows. NaN and Inf stay what they are, in a block too."""
+    """A tensor as a small heat map: the last axis as columns, all others as rows. NaN and Inf are preserved, even in a pooled block."""
 
     label: str
     summary: Summary
@@ -104,7 +104,7 @@ class AskSlopes(ToKernel):
 
 @dataclass(frozen=True)
 class Addend:
-    """What one consumer hands to a node."""
+    """The gradient that one consumer contributes to a node."""
 
     consumer: int  # -1: the start of the pass
     name: str
@@ -115,7 +115,7 @@ class Addend:
 
 @dataclass(frozen=True)
 class FanOut(ToView):
-    """The gradient of a node as the sum that it is."""
+    """The gradient of a node as a sum of addends."""
 
     kind: ClassVar[str] = "fan_out"
     re: int | None
@@ -147,7 +147,7 @@ class PathPart:
 
 @dataclass(frozen=True)
 class Paths(ToView):
-    """Which path from the loss gave how much of a node's gradient."""
+    """How much of a node's gradient came through each path from the loss."""
 
     kind: ClassVar[str] = "paths"
     re: int | None
@@ -181,7 +181,7 @@ class CheckedInput:
 
 @dataclass(frozen=True)
 class Checked(ToView):
-    """A node's rule held against central differences of its own forward."""
+    """A node's rule checked against central differences of its forward."""
 
     kind: ClassVar[str] = "checked"
     re: int | None
@@ -202,7 +202,7 @@ class CheckRule(ToKernel):
 
 @dataclass(frozen=True)
 class Beside:
-    """A gradient in the base and in another run."""
+    """A gradient in the base run and in another run."""
 
     node: int
     name: str
@@ -239,7 +239,7 @@ class Forks(ToView):
 
 @dataclass(frozen=True)
 class ForkPass(ToKernel):
-    """Ask for the forks, make one, or do something with one of that name."""
+    """List the forks, make one, or act on the one with that name."""
 
     kind: ClassVar[str] = "fork"
     id: int
@@ -254,7 +254,7 @@ class ForkPass(ToKernel):
 
 @dataclass(frozen=True)
 class Edited:
-    """The tensor that can be edited: its elements as a picture."""
+    """A tensor that can be edited, with its elements as a picture."""
 
     node: int
     name: str
@@ -264,7 +264,7 @@ class Edited:
 
 @dataclass(frozen=True)
 class Reran(ToView):
-    """The recorded program with other values."""
+    """The result of re-running the recorded program with other values."""
 
     kind: ClassVar[str] = "reran"
     re: int | None
@@ -287,7 +287,7 @@ class Rerun(ToKernel):
 
 @dataclass(frozen=True)
 class AskEdit(ToKernel):
-    """What can be edited at a step: the gradient that arrives, what is handed to an input, or a value."""
+    """Request what can be edited at a step: the gradient that arrives, the contribution to an input, or a value."""
 
     kind: ClassVar[str] = "ask_edit"
     id: int

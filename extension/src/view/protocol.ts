@@ -5,7 +5,7 @@ export const VERSION = 1;
 /** A tree of MathML: [tag, ...children]; a child is a tree or text. */
 export type Formula = [string, ...(Formula | string)[]];
 
-/** What one activation function gave out, all its calls together. */
+/** The outputs of one activation function, over all its calls. */
 export interface ActivationRow {
   node: number;
   module: string;
@@ -20,7 +20,7 @@ export interface ActivationRow {
   flag: string;
 }
 
-/** What one consumer hands to a node. */
+/** The gradient that one consumer contributes to a node. */
 export interface Addend {
   consumer: number;
   name: string;
@@ -29,7 +29,7 @@ export interface Addend {
   picture: Picture | null;
 }
 
-/** A gradient in the base and in another run. */
+/** A gradient in the base run and in another run. */
 export interface Beside {
   node: number;
   name: string;
@@ -38,7 +38,7 @@ export interface Beside {
   difference: number | string | null;
 }
 
-/** Where the pass stops by itself; with `when`, only on that condition. */
+/** A place where the pass stops; with `when`, only if that condition holds. */
 export interface Breakpoint {
   number: number;
   where: "node" | "op" | "name" | "module" | "any";
@@ -48,14 +48,14 @@ export interface Breakpoint {
   places: number;
 }
 
-/** Which of the message's binary buffers, and how to read it (C order, little-endian). */
+/** A reference to one of the message's binary buffers, with its dtype and shape (C order, little-endian). */
 export interface Buffer {
   index: number;
   dtype: "float32" | "float64" | "int32" | "uint8";
   shape: number[];
 }
 
-/** A cell of the recording: as it ran then, and what it is called now. */
+/** A cell of the recording: the run that was recorded, and its latest run. */
 export interface CellRun {
   cell_id: string;
   cell: string;
@@ -63,7 +63,7 @@ export interface CellRun {
   text: number;
 }
 
-/** One way in which a tensor is kept alive, from what a user can name down to the memory. */
+/** One chain of references that keeps a tensor alive, from something the user can name down to the memory. */
 export interface Chain {
   links: string[];
   fix: string;
@@ -79,7 +79,7 @@ export interface CheckedInput {
   why: string;
 }
 
-/** What one backward step handed to one of the node's inputs. */
+/** The gradient that one backward step contributed to one of the node's inputs. */
 export interface Contribution {
   target: number;
   input: string;
@@ -90,7 +90,7 @@ export interface Contribution {
   rule: Rules;
 }
 
-/** What something cost, counted while the rules ran. */
+/** Operation and byte counts, taken while the rules ran. */
 export interface Cost {
   multiplications: number;
   additions: number;
@@ -98,7 +98,7 @@ export interface Cost {
   bytes: number;
 }
 
-/** How a tensor differs from the one that all are compared with. None: the number does not exist. */
+/** The difference of a tensor from the base that all are compared with. None: the value is not defined. */
 export interface Difference {
   equal: boolean;
   changed: number;
@@ -113,14 +113,14 @@ export interface Difference {
   words: string;
 }
 
-/** Data flow: `source`'s result is input number `slot` of `target`. */
+/** The data flow, one list per column: the result of `source` is input number `slot` of `target`. */
 export interface Edges {
   source: number[];
   target: number[];
   slot: number[];
 }
 
-/** The tensor that can be edited: its elements as a picture. */
+/** A tensor that can be edited, with its elements as a picture. */
 export interface Edited {
   node: number;
   name: string;
@@ -128,13 +128,13 @@ export interface Edited {
   picture: Picture;
 }
 
-/** One line of the inspector's header: "strides", "(4, 1)". */
+/** One line of the inspector's header, such as "strides", "(4, 1)". */
 export interface Fact {
   label: string;
   text: string;
 }
 
-/** One thing that is, or may be, wrong. */
+/** One problem, or possible problem. */
 export interface Finding {
   code: string;
   severity: "error" | "warning" | "note";
@@ -146,7 +146,7 @@ export interface Finding {
   operands: Operand[];
 }
 
-/** One mark at one node. */
+/** One mark on one node. */
 export interface Flag {
   node: number;
   glyph: string;
@@ -166,7 +166,7 @@ export interface ForkPart {
   differences: (number | string | null)[];
 }
 
-/** The GPU of the kernel at this moment, in bytes and percent. */
+/** The current state of the kernel's GPU, in bytes and percent. */
 export interface Gpu {
   name: string;
   index: number;
@@ -178,7 +178,7 @@ export interface Gpu {
   missing: string;
 }
 
-/** A box that holds nodes and other groups. A fold holds adjacent siblings of equal structure. */
+/** A box that contains nodes and other groups. A fold contains adjacent siblings of equal structure. */
 export interface Group {
   id: number;
   parent: number;
@@ -188,7 +188,7 @@ export interface Group {
   count: number;
 }
 
-/** Pictures of two axes, side by side along a third; at most 128 x 128 cells each and 64 KiB together. A cell pools a block. */
+/** Heat maps of two axes, side by side along a third; at most 128 x 128 cells each and 64 KiB in total. A cell pools a block. */
 export interface Heat {
   axes: number[];
   index: number[];
@@ -209,7 +209,7 @@ export interface Histogram {
   sampled: boolean;
 }
 
-/** One block of memory that is needed, now or after an event. */
+/** One block of memory that is alive, now or after an event. */
 export interface Holding {
   block: number;
   node: number;
@@ -225,7 +225,7 @@ export interface Holding {
   freed_site: number;
 }
 
-/** The tensor as images, a batch as several of them. */
+/** The tensor as images, one per element of a batch. */
 export interface ImageGrid {
   layout: string;
   layouts: string[];
@@ -237,7 +237,7 @@ export interface ImageGrid {
   pixels: Buffer;
 }
 
-/** Live bytes after events first..last - 1; of a long stretch the highest point of each part, so that a peak is never lost. */
+/** Live bytes after events first..last - 1; for a long range the maximum of each part, so that no peak is lost. */
 export interface Line {
   first: number;
   last: number;
@@ -268,7 +268,7 @@ export interface LocalPart {
   missing: string;
 }
 
-/** How a tensor lies in its memory. Places and strides count elements. */
+/** The layout of a tensor in its memory. Offsets and strides are in elements. */
 export interface MemoryLayout {
   elements: number;
   offset: number;
@@ -288,7 +288,7 @@ export interface Mode {
   shown: ModePass[];
 }
 
-/** One pass: which number of the input is nudged, or of the output asked about, and its steps. */
+/** One pass: the seeded element of the input (forward) or of the output (reverse), and the steps. */
 export interface ModePass {
   seed: string;
   steps: ModeStep[];
@@ -304,7 +304,7 @@ export interface ModeStep {
   cost: Cost;
 }
 
-/** One node. Nothing here is computed by an op. */
+/** What the box of one node shows. Nothing here is computed by running an op. */
 export interface NodeFace {
   node: number;
   value: number | number | boolean | string | null;
@@ -331,7 +331,7 @@ export interface Nodes {
   note: string[];
 }
 
-/** A tensor that a finding is about, as far as it matters there. */
+/** A tensor involved in a finding, with the details that matter there. */
 export interface Operand {
   name: string;
   node: number;
@@ -342,7 +342,7 @@ export interface Operand {
   value: string;
 }
 
-/** One page of a lesson: what is said, where in the graph, and what the panel shows beside it. */
+/** One page of a lesson: its text, its place in the graph, and what the panel shows beside it. */
 export interface Page {
   text: Formula[];
   node: number;
@@ -352,7 +352,7 @@ export interface Page {
   question: Question | null;
 }
 
-/** One parameter, its gradient, and what the next update does to it. None: there is no such number. */
+/** One parameter, its gradient, and its next update. None: the value is not defined. */
 export interface ParameterRow {
   node: number;
   name: string;
@@ -376,7 +376,7 @@ export interface PathPart {
   norm: number | null;
 }
 
-/** A tensor as a small heat map: the last axis as columns, all others as rows. NaN and Inf stay what they are, in a block too. */
+/** A tensor as a small heat map: the last axis as columns, all others as rows. NaN and Inf are preserved, even in a pooled block. */
 export interface Picture {
   label: string;
   summary: Summary;
@@ -385,7 +385,7 @@ export interface Picture {
   cells: Buffer | null;
 }
 
-/** A tensor as it was when it was pinned. */
+/** A tensor, with its values at the time it was pinned. */
 export interface Pinned {
   pin: number;
   node: number;
@@ -399,7 +399,7 @@ export interface Pinned {
   twin: number;
 }
 
-/** What one change would do to the peak. */
+/** The predicted peak after one change. */
 export interface Prediction {
   what: "no_grad" | "checkpoint" | "half" | "batch";
   label: string;
@@ -410,7 +410,7 @@ export interface Prediction {
   note: string;
 }
 
-/** A question, and how far it has come. What is right is not in it before it is answered or revealed. */
+/** A question and its state. The right answer is not included before it is answered or revealed. */
 export interface Question {
   name: string;
   prompt: Formula[];
@@ -424,14 +424,14 @@ export interface Question {
   points: number;
 }
 
-/** One formula at three depths. `numbers` is None when the operands have more than 6 elements. */
+/** One formula with symbols, shapes and numbers. `numbers` is None if a tensor in it has more than 6 elements. */
 export interface Rules {
   symbols: Formula;
   shapes: Formula;
   numbers: Formula | null;
 }
 
-/** What one node of the tape keeps for backward. */
+/** What one node of the tape saves for backward. */
 export interface Saver {
   node: number;
   bytes: number;
@@ -439,7 +439,7 @@ export interface Saver {
   held: boolean;
 }
 
-/** One quantity at n points in time. NaN: there is no such number then. */
+/** One quantity at n points in time. NaN: no value at that point. */
 export interface Series {
   what: string;
   at: Buffer;
@@ -455,7 +455,7 @@ export interface Series {
   ratio: Buffer | null;
 }
 
-/** What one op, line or module needs. */
+/** The memory used by one op, line or module. */
 export interface Share {
   label: string;
   node: number;
@@ -466,7 +466,7 @@ export interface Share {
   saved: number;
 }
 
-/** Another tensor in the same memory. */
+/** Another tensor that shares the memory. */
 export interface Sharer {
   node: number;
   name: string;
@@ -474,7 +474,7 @@ export interface Sharer {
   how: string;
 }
 
-/** Where in the user's code something happened. */
+/** A location in the user's code. */
 export interface Site {
   cell: string | null;
   cell_id: string | null;
@@ -483,7 +483,7 @@ export interface Site {
   text: string;
 }
 
-/** A stretch of events that belong together: a phase of the program, or a cell. */
+/** A range of consecutive events: a phase of the program, or a cell. */
 export interface Span {
   label: string;
   first: number;
@@ -513,7 +513,7 @@ export interface SubStep {
   after: Picture;
 }
 
-/** A tensor's health in one line. Counts are exact. None: the number does not exist (empty, or not finite). */
+/** A tensor's health in one line. Counts are exact. None: the value is not defined (empty, or not finite). */
 export interface Summary {
   shape: number[];
   dtype: string;
@@ -539,7 +539,7 @@ export interface Term {
   picture: Picture;
 }
 
-/** What one line, op or module took, in seconds. */
+/** The time that one line, op or module took, in seconds. */
 export interface TimeTotal {
   name: string;
   label: string;
@@ -551,7 +551,7 @@ export interface TimeTotal {
   node: number;
 }
 
-/** Ids as tokens: the first of them. */
+/** The first ids of the tensor as tokens. */
 export interface Tokens {
   rows: number;
   cols: number;
@@ -560,14 +560,14 @@ export interface Tokens {
   unknown: number;
 }
 
-/** The bytes of a category. */
+/** The bytes of one category. */
 export interface Total {
   category: "parameter" | "gradient" | "activation" | "saved" | "optimizer" | "input" | "temporary";
   now: number;
   peak: number;
 }
 
-/** All breakpoints of the kernel. Those at few nodes are flagged there, too. */
+/** All breakpoints of the kernel. Those that match only a few nodes are also flagged there. */
 export interface Breakpoints {
   type: "breakpoints";
   v: number;
@@ -576,7 +576,7 @@ export interface Breakpoints {
   breakpoints: Breakpoint[];
 }
 
-/** The kernel's memory in a few numbers: cheap enough to request repeatedly. */
+/** The kernel's memory in a few numbers: cheap enough to be polled. */
 export interface Bytes {
   type: "bytes";
   v: number;
@@ -590,7 +590,7 @@ export interface Bytes {
   waits: "" | "pass" | "loop";
 }
 
-/** All cells of the recording: what was made by an earlier run, or by another text than the notebook has now, is marked as stale. */
+/** All cells of the recording. Nodes made by an earlier run, or by a text other than the current one, are marked as stale. */
 export interface CellRuns {
   type: "cell_runs";
   v: number;
@@ -599,7 +599,7 @@ export interface CellRuns {
   runs: CellRun[];
 }
 
-/** A node's rule held against central differences of its own forward. */
+/** A node's rule checked against central differences of its forward. */
 export interface Checked {
   type: "checked";
   v: number;
@@ -612,7 +612,7 @@ export interface Checked {
   inputs: CheckedInput[];
 }
 
-/** All pins, in the order in which they were pinned. */
+/** All pins, in the order in which they were set. */
 export interface Compared {
   type: "compared";
   v: number;
@@ -634,7 +634,7 @@ export interface Editable {
   missing: string;
 }
 
-/** A file for the view to hand to its reader. */
+/** A file for the view to offer as a download. */
 export interface Exported {
   type: "exported";
   v: number;
@@ -654,7 +654,7 @@ export interface Faces {
   faces: NodeFace[];
 }
 
-/** The gradient of a node as the sum that it is. */
+/** The gradient of a node as a sum of addends. */
 export interface FanOut {
   type: "fan_out";
   v: number;
@@ -667,7 +667,7 @@ export interface FanOut {
   sentence: string;
 }
 
-/** All findings about a recording, the gravest first. */
+/** All findings about a recording, most severe first. */
 export interface Findings {
   type: "findings";
   v: number;
@@ -678,7 +678,7 @@ export interface Findings {
   unsure: string;
 }
 
-/** The flags of one origin; they replace those that the same origin sent before. */
+/** The flags of one origin; they replace those previously sent for the same origin. */
 export interface Flags {
   type: "flags";
   v: number;
@@ -699,7 +699,7 @@ export interface Forks {
   note: string;
 }
 
-/** The graph, or its next rows: columns start at node `start`, edges and sites and groups are appended too. `start` 0 replaces all. */
+/** The graph, or its next rows: columns start at node `start`; edges, sites and groups are appended too. `start` 0 replaces all. */
 export interface Graph {
   type: "graph";
   v: number;
@@ -750,7 +750,7 @@ export interface Inspected {
   missing: string;
 }
 
-/** All pages, and which of them is shown. */
+/** All pages of a lesson, and which one is shown. */
 export interface Lesson {
   type: "lesson";
   v: number;
@@ -763,7 +763,7 @@ export interface Lesson {
   trouble: string;
 }
 
-/** How much the code wants views to show. */
+/** The level of detail that the code requests of all views. */
 export interface Level {
   type: "level";
   v: number;
@@ -827,7 +827,7 @@ export interface ModelHealth {
   note: string;
 }
 
-/** The Jacobian of a function from n to m numbers in both modes. */
+/** The Jacobian of a function from n to m elements, in both modes. */
 export interface Modes {
   type: "modes";
   v: number;
@@ -841,7 +841,7 @@ export interface Modes {
   crossover: string;
 }
 
-/** What was alive after one event. */
+/** The blocks that were alive after one event. */
 export interface Moment {
   type: "moment";
   v: number;
@@ -858,7 +858,7 @@ export interface Moment {
   rest: number;
 }
 
-/** The gradients of a stretch of steps as one number each: a scalar's value, else the L2 norm. NaN and Inf are what they say. */
+/** The gradients of a range of steps as one number each: a scalar's value, else the L2 norm. NaN and Inf are sent as such. */
 export interface Norms {
   type: "norms";
   v: number;
@@ -875,7 +875,7 @@ export interface Norms {
   total: Buffer;
 }
 
-/** The code has run no backward pass that could be stepped through, but one can begin at these nodes. */
+/** Nodes at which a backward pass can begin, if the code has run none that could be stepped through. */
 export interface Offer {
   type: "offer";
   v: number;
@@ -883,7 +883,7 @@ export interface Offer {
   roots: number[];
 }
 
-/** Which path from the loss gave how much of a node's gradient. */
+/** How much of a node's gradient came through each path from the loss. */
 export interface Paths {
   type: "paths";
   v: number;
@@ -907,7 +907,7 @@ export interface Predictions {
   found: Prediction[];
 }
 
-/** Something went wrong; the sentence says what, and what to do. */
+/** An error, with a sentence that says what went wrong and what to do. */
 export interface Problem {
   type: "problem";
   v: number;
@@ -916,7 +916,7 @@ export interface Problem {
   node: number;
 }
 
-/** The recorded program with other values. */
+/** The result of re-running the recorded program with other values. */
 export interface Reran {
   type: "reran";
   v: number;
@@ -929,7 +929,7 @@ export interface Reran {
   notes: string[];
 }
 
-/** A parameter's gradient taken apart by the samples of the batch. */
+/** A parameter's gradient, split by the samples of the batch. */
 export interface SampleGradients {
   type: "sample_gradients";
   v: number;
@@ -957,7 +957,7 @@ export interface Slopes {
   missing: string;
 }
 
-/** The pass now stands after `index` steps; `steps` are those that the view has not been sent yet. */
+/** The pass is now at `index` completed steps; `steps` are those that the view has not received yet. */
 export interface Stepped {
   type: "stepped";
   v: number;
@@ -973,7 +973,7 @@ export interface Stepped {
   runs: boolean;
 }
 
-/** There is a backward pass to step through: what runs in which order, and how far it is. */
+/** A backward pass to step through: the order of its nodes, and its current position. */
 export interface Stepper {
   type: "stepper";
   v: number;
@@ -989,7 +989,7 @@ export interface Stepper {
   passes: string[];
 }
 
-/** One element, exactly. */
+/** The exact value of one element. */
 export interface TensorElement {
   type: "element";
   v: number;
@@ -1016,7 +1016,7 @@ export interface TensorSeries {
   missing: string;
 }
 
-/** When each op and each backward step ran, and sums of that. Seconds; the begin of the recording is 0. */
+/** When each op and each backward step ran, and totals, in seconds since the recording began. */
 export interface Timing {
   type: "timing";
   v: number;
@@ -1040,7 +1040,7 @@ export interface Timing {
   missing: string;
 }
 
-/** How far a loop under `wb.loop` is. */
+/** The progress of a loop under `wb.loop`. */
 export interface Training {
   type: "training";
   v: number;
@@ -1074,7 +1074,7 @@ export interface Window {
   line: Line;
 }
 
-/** An answer as it was typed or clicked, or the wish to see what is right. `keep` gives an answer of an earlier session back. */
+/** Submit an answer as typed or clicked, or reveal the right one. `keep` restores an answer from an earlier session. */
 export interface AnswerQuestion {
   type: "answer_question";
   v: number;
@@ -1092,7 +1092,7 @@ export interface AskBytes {
   id: number;
 }
 
-/** Changes what is pinned, and asks for the comparison. */
+/** Change the set of pins, and request the comparison. */
 export interface AskCompare {
   type: "ask_compare";
   v: number;
@@ -1103,7 +1103,7 @@ export interface AskCompare {
   pin: number;
 }
 
-/** What can be edited at a step: the gradient that arrives, what is handed to an input, or a value. */
+/** Request what can be edited at a step: the gradient that arrives, the contribution to an input, or a value. */
 export interface AskEdit {
   type: "ask_edit";
   v: number;
@@ -1123,7 +1123,7 @@ export interface AskElement {
   index: number[];
 }
 
-/** The graph, or the whole as a page of its own, as a file of that format. */
+/** Request a file: the graph in that format, or for "html" the whole view as a standalone page. */
 export interface AskExport {
   type: "ask_export";
   v: number;
@@ -1131,7 +1131,7 @@ export interface AskExport {
   format: "html" | "json" | "dot" | "mmd";
 }
 
-/** Of these nodes: those that the view draws and does not know yet. */
+/** Request the faces of these nodes: those that the view draws and has not received yet. */
 export interface AskFaces {
   type: "ask_faces";
   v: number;
@@ -1146,7 +1146,7 @@ export interface AskFanOut {
   node: number;
 }
 
-/** Look at everything, however long it takes. */
+/** Request all checks, however long they take. */
 export interface AskFindings {
   type: "ask_findings";
   v: number;
@@ -1168,7 +1168,7 @@ export interface AskMemory {
   id: number;
 }
 
-/** One number for each node, for an overlay. */
+/** Request one number per node, for an overlay. */
 export interface AskMetric {
   type: "ask_metric";
   v: number;
@@ -1189,7 +1189,7 @@ export interface AskMoment {
   event: number;
 }
 
-/** How large the gradients of some steps were that the view has not been sent, for what it writes on boxes and edges. */
+/** Request the gradient norms of steps that the view has not received, to label boxes and edges. */
 export interface AskNorms {
   type: "ask_norms";
   v: number;
@@ -1234,7 +1234,7 @@ export interface AskSlopes {
   id: number;
 }
 
-/** Events that touch the window from `begin` to `end`, in seconds; without an end, all. */
+/** Request the events that overlap the window from `begin` to `end`, in seconds; an `end` before `begin` means no limit. */
 export interface AskTiming {
   type: "ask_timing";
   v: number;
@@ -1259,7 +1259,7 @@ export interface AskWindow {
   by: "event" | "time";
 }
 
-/** Sets breakpoints, takes them away, lets them rest: answered with all that there are. */
+/** Add, remove, enable or disable breakpoints. The answer lists all of them. */
 export interface Break {
   type: "break";
   v: number;
@@ -1278,7 +1278,7 @@ export interface CheckRule {
   node: number;
 }
 
-/** Ask for the forks, make one, or do something with one of that name. */
+/** List the forks, make one, or act on the one with that name. */
 export interface ForkPass {
   type: "fork";
   v: number;
@@ -1292,7 +1292,7 @@ export interface ForkPass {
   text: string;
 }
 
-/** What to show of a tensor. Axes: -2 lets the kernel choose, -1 is none. */
+/** Request the value or gradient of a tensor. For axes, -2 lets the kernel choose and -1 means none. */
 export interface Inspect {
   type: "inspect";
   v: number;
@@ -1308,7 +1308,7 @@ export interface Inspect {
   exact: boolean;
 }
 
-/** A view has opened, or reloaded: send everything that it should show. */
+/** A view has opened or reloaded: request everything that it should show. */
 export interface Ready {
   type: "ready";
   v: number;
@@ -1324,7 +1324,7 @@ export interface Rerun {
   index: number[] | null;
 }
 
-/** Where the pass shall go. `run` and `back` go to the next breakpoint, `stop` ends such a run, `pass` shows another pass, and `begin` begins one at a node that was offered. */
+/** Move the pass. `run` goes to the next breakpoint, `back` to the previous one, `stop` ends such a run, `pass` shows another pass, and `begin` begins one at a node that was offered. */
 export interface StepTo {
   type: "step";
   v: number;
@@ -1334,14 +1334,14 @@ export interface StepTo {
   by: "op" | "module" | "parameter" | "iteration";
 }
 
-/** The side panel of the notebook shows what this view shows from now on. */
+/** Request that the notebook's side panel show this view's session from now on. */
 export interface ToSidePanel {
   type: "to_side_panel";
   v: number;
   id: number;
 }
 
-/** What the loop shall do: answered with how far it is then. */
+/** Control the loop. The answer is its progress afterwards. */
 export interface Train {
   type: "train";
   v: number;
@@ -1349,7 +1349,7 @@ export interface Train {
   do: "play" | "pause" | "step" | "reset" | "end";
 }
 
-/** Show another page; `follow` says whether this view goes where the lesson goes from now on. */
+/** Show another page; `follow` says whether this view follows the lesson from now on. */
 export interface TurnPage {
   type: "turn_page";
   v: number;
