@@ -1,3 +1,3 @@
-"""Array libraries behind one set of names; they know arrays, never tensors. Beside them PyTorch's switches: `backends.cudnn` and others."""
+"""Array backends behind one namespace, which handle arrays and never tensors, and PyTorch's backend switches such as `backends.cudnn`."""
 
-_LATER = frozenset({"cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum"})  # imported when first named
+_LATER = frozenset({"cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "nnpack", "openmp", "opt_einsum"})  # imported on first access

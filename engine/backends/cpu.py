@@ -1,4 +1,4 @@
-"""The CPU's array namespace: every primitive, by NumPy or by this folder's code."""
+"""The CPU array namespace: every primitive, from NumPy or from this folder's modules."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..base.layout import condensed, overlaps
 from . import malloc  # noqa: F401  sets malloc's thresholds
 from .primitives import fill
 
-# 1 / 0 is inf and log(-1) is nan without a word, as in PyTorch; NumPy's own state would not reach other threads
+# 1 / 0 is inf and log(-1) is nan silently, as in PyTorch; `numpy.errstate` would not apply to other threads
 warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"engine\.")
 
 pi, inf, nan = numpy.pi, numpy.inf, numpy.nan
 
 
 def astype(x: Any, dtype: Any) -> numpy.ndarray:
-    """The array in another dtype; itself when it has that dtype already. Works on NumPy scalars too."""
+    """Convert to a dtype, without copying if the array already has it; accepts NumPy scalars."""
     x = numpy.asarray(x)
     if 0 in x.strides and x.dtype != dtype and overlaps(x):
         return condensed(x, dtype)
@@ -33,4 +33,4 @@ fill(globals(), numpy)
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any: ...  # what `fill` has put here, type checkers do not see
+    def __getattr__(name: str) -> Any: ...  # names set by `fill`, which type checkers do not see

@@ -1,6 +1,6 @@
-"""`engine.backends.cudnn`: PyTorch's switches of cuDNN. They can be set and read, and change nothing: convolutions are CuPy's products.
+"""`engine.backends.cudnn`: PyTorch's cuDNN switches, which can be set and read but have no effect: convolutions are CuPy's products.
 
-What CuPy computes for one input is the same in every run on one machine, as `deterministic = True` asks; nothing is timed and chosen.
+CuPy's result for one input is the same in every run on one machine, as `deterministic = True` requires; no algorithm is autotuned.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ fp32_precision = "none"
 
 
 def is_available() -> bool:
-    """Whether there is a GPU whose convolutions these switches would be about."""
+    """Return whether there is a GPU to which these switches would apply."""
     if importlib.util.find_spec("cupy") is None:
         return False
     from . import gpu
@@ -28,12 +28,12 @@ def is_available() -> bool:
 
 
 def version() -> int | None:
-    """The version of cuDNN in use: None, there is none."""
+    """Return the cuDNN version in use: None, since cuDNN is not used."""
     return None
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Whether cuDNN would take this tensor: a float of 16, 32 or 64 bits on a GPU."""
+    """Return whether cuDNN would accept this tensor: float16, float32 or float64 on a GPU."""
     return bool(tensor.is_cuda) and tensor.dtype.name in ("float16", "float32", "float64")
 
 
@@ -45,7 +45,7 @@ def set_flags(
     _allow_tf32: bool | None = None,
     _fp32_precision: str = "none",
 ) -> tuple:
-    """Set switches; what they were before."""
+    """Set switches and return their previous values; None leaves one unchanged."""
     before = (enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
     given = (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32, _fp32_precision)
     names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32", "fp32_precision")
@@ -62,7 +62,7 @@ def flags(
     allow_tf32: bool = True,
     fp32_precision: str = "none",
 ) -> Iterator[None]:
-    """Set switches for the time of a `with` block."""
+    """Set switches within a `with` block."""
     before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
     try:
         yield

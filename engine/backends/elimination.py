@@ -1,4 +1,4 @@
-"""Factors, solutions and determinants of singular or non-finite matrices, on which LAPACK implementations disagree.
+"""LU and Cholesky factors, solutions and determinants of singular or non-finite matrices, on which LAPACK implementations disagree.
 
 Elimination runs column by column, as in the reference LAPACK and the library PyTorch calls: the order changes the result.
 """
@@ -14,7 +14,7 @@ from .reference import _through_host, module_of
 
 
 def finite(x: Any) -> bool:
-    """Whether all elements are."""
+    """Return whether every element is finite."""
     return bool(module_of(x).isfinite(x).all())
 
 
@@ -25,12 +25,12 @@ def must_be_square(x: Any) -> None:
 
 @numpy.errstate(all="ignore")
 def eliminated(x: Any) -> tuple:
-    """L and U packed into one matrix, and the row that each row was exchanged with."""
+    """LU with partial pivoting: return L and U packed into one matrix, and for each row the index of the row it was swapped with."""
     x, pivots = x.copy(), numpy.arange(min(x.shape))
     for j in pivots:
         size = abs(x[j:, j].real) + abs(x[j:, j].imag)
         for i in range(1, len(size)):
-            if size[i] > size[pivots[j] - j]:  # no number is larger than nan, so a nan in front stays the pivot
+            if size[i] > size[pivots[j] - j]:  # comparisons with nan are false, so a leading nan stays the pivot
                 pivots[j] = j + i
         x[[j, pivots[j]]] = x[[pivots[j], j]]
         if x[j, j]:
@@ -42,7 +42,7 @@ def eliminated(x: Any) -> tuple:
 @_through_host
 @numpy.errstate(all="ignore")
 def substituted(a: Any, b: Any, checked: bool = True) -> Any:
-    """X with `a @ X == b`; of a singular matrix LinAlgError or, unchecked, the result of dividing by 0."""
+    """Solve `a @ X == b`; for a singular matrix raise LinAlgError or, with `checked=False`, divide by zero."""
     must_be_square(a)
     lead = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, out = numpy.broadcast_to(a, (*lead, *a.shape[-2:])), numpy.broadcast_to(b, (*lead, *b.shape[-2:])).astype(a.dtype)
@@ -63,10 +63,10 @@ def substituted(a: Any, b: Any, checked: bool = True) -> Any:
 
 @_through_host
 def pivots_of(x: Any) -> Any:
-    """The diagonal of U, its first number times the sign of the row exchanges: the product is the determinant."""
+    """Return the diagonal of U, its first element times the sign of the row permutation: the product is the determinant."""
     must_be_square(x)
     out = numpy.empty(x.shape[:-1], x.dtype)
-    turned = x.swapaxes(-1, -2) if x.flags.c_contiguous else x  # the layout in which PyTorch passes them to LAPACK
+    turned = x.swapaxes(-1, -2) if x.flags.c_contiguous else x  # the layout in which PyTorch passes matrices to LAPACK
     for i in numpy.ndindex(x.shape[:-2]):
         packed, pivots = eliminated(turned[i])
         out[i] = packed.diagonal()
@@ -76,7 +76,7 @@ def pivots_of(x: Any) -> Any:
 
 @numpy.errstate(all="ignore")
 def factored(x: Any, upper: bool) -> tuple:
-    """The Cholesky factor up to the first pivot that is not positive, the input from there on; and that pivot's number from 1, or 0."""
+    """Return the Cholesky factor up to the first non-positive pivot, with the input from there on, and that pivot's 1-based index, or 0."""
     out = numpy.tril(x.conj().T if upper else x)
     info = 0
     for j in range(len(out)):

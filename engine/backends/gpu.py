@@ -1,7 +1,7 @@
-"""The GPU's array namespace: CuPy's functions under the same names as the CPU's, and what ops need beyond them.
+"""The GPU array namespace: CuPy's functions under the names of the CPU namespace, plus those that ops need and CuPy lacks.
 
-Kernels that are written against an array's own library (`reference`, `kernels_*`) are shared with the CPU; those that NumPy's speed
-made special there (`elementwise`, `reduction`, `special`) are written plainly here.
+Kernels written against an array's own library (`reference`, `kernels_*`) are shared with the CPU; those specialized there for NumPy's
+speed (`elementwise`, `reduction`, `special`) have plain versions here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ pi, inf, nan = math.pi, math.inf, math.nan
 
 
 def device_count() -> int:
-    """How many GPUs there are."""
+    """Return the number of GPUs; 0 without a driver."""
     try:
         return int(cupy.cuda.runtime.getDeviceCount())
     except cupy.cuda.runtime.CUDARuntimeError:
@@ -39,14 +39,14 @@ def device_count() -> int:
 
 
 def require_device() -> None:
-    """RuntimeError when CuPy is here and a GPU is not."""
+    """Raise RuntimeError if no GPU can be used."""
     if not device_count():
         raise RuntimeError("No CUDA device can be used: CuPy is installed, but it finds no NVIDIA GPU or no driver for one.")
     _tell_what_is_full()
 
 
 def _tell_what_is_full() -> None:
-    """Have CuPy's allocator raise what programs written for PyTorch catch; for code that uses CuPy beside the engine it is CuPy's too."""
+    """Make CuPy's allocator raise `OutOfMemoryError`, as programs written for PyTorch expect; it is also CuPy's own error type."""
     allocate = cupy.cuda.get_allocator()
     kind = type("OutOfMemoryError", (OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError), {"__init__": RuntimeError.__init__})
 
@@ -60,12 +60,12 @@ def _tell_what_is_full() -> None:
 
 
 def to_host(array: Any) -> numpy.ndarray:
-    """A copy in the CPU's memory."""
+    """Copy to CPU memory."""
     return cupy.asnumpy(array)
 
 
 def to_device(array: Any, index: int | None = None) -> Any:
-    """A copy in a GPU's memory, by default the current one's. RuntimeError when there is no such GPU, or for bfloat16."""
+    """Copy to a GPU, by default the current one; RuntimeError for a GPU that does not exist and for bfloat16."""
     if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
         raise RuntimeError("bfloat16 tensors cannot be put on a GPU: CuPy has no such element type. Use float16 or float32 there.")
     if index is None:
@@ -78,47 +78,47 @@ def to_device(array: Any, index: int | None = None) -> Any:
 
 
 def current_device() -> int:
-    """The number of the GPU that this thread's new arrays go to."""
+    """Return the index of the GPU on which this thread creates arrays."""
     return int(cupy.cuda.runtime.getDevice())
 
 
 def device_name(index: int) -> str:
-    """The name of a GPU, such as "NVIDIA H200"."""
+    """Return the name of a GPU, such as "NVIDIA H200"."""
     name = cupy.cuda.runtime.getDeviceProperties(index)["name"]
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
 def synchronize(index: int) -> None:
-    """Wait until a GPU has done all that it was given."""
+    """Wait until a GPU has finished all its queued work."""
     cupy.cuda.Device(index).synchronize()
 
 
 def memory_used(index: int) -> int:
-    """Bytes of the pool that arrays on this GPU occupy."""
+    """Return the bytes of this GPU's memory pool that arrays occupy."""
     with cupy.cuda.Device(index):
         return int(cupy.get_default_memory_pool().used_bytes())
 
 
 def memory_held(index: int) -> int:
-    """Bytes that the pool has taken from this GPU, in use or free."""
+    """Return the bytes that the memory pool has reserved on this GPU, in use or free."""
     with cupy.cuda.Device(index):
         return int(cupy.get_default_memory_pool().total_bytes())
 
 
 def empty_cache() -> None:
-    """Give back what the pool holds and no array occupies, on the current GPU."""
+    """Release the unused memory of the current GPU's pool."""
     cupy.get_default_memory_pool().free_all_blocks()
 
 
 def mark() -> Any:
-    """A point in the work that the current GPU has been given, from which and to which its time can be measured."""
+    """Record an event on the current GPU's stream, for measuring time."""
     event = cupy.cuda.Event()
     event.record()
     return event
 
 
 def seconds_between(begin: Any, end: Any) -> float:
-    """How long the GPU took from one mark to another; waits until it has come to the second."""
+    """Return the GPU time in seconds between two events; waits for the second."""
     end.synchronize()
     return cupy.cuda.get_elapsed_time(begin, end) / 1e3
 
@@ -127,7 +127,7 @@ def seconds_between(begin: Any, end: Any) -> float:
 
 
 def astype(x: Any, dtype: Any) -> Any:
-    """The array in another dtype; itself when it has that dtype already. Works on numbers too."""
+    """Convert to a dtype, without copying if the array already has it; accepts Python numbers."""
     return cupy.asarray(x).astype(dtype, copy=False)
 
 
@@ -136,11 +136,11 @@ def copy(x: Any) -> Any:
 
 
 def power(x: Any, y: Any) -> Any:
-    """`x ** y`; an integer to a negative integer power is 0, unless its reciprocal is an integer."""
+    """`x ** y`; an integer to a negative integer power is 0 unless its reciprocal is an integer."""
     if getattr(x, "dtype", None) == numpy.dtype(bool):
         return cupy.logical_or(x, cupy.logical_not(y))
     if y.__class__ is float and abs(y) == 0.5 and x.dtype.kind == "f":
-        # of these numbers PyTorch takes square roots, which -0 and -inf have others of
+        # as PyTorch does: square roots of -0 and -inf differ from their powers
         return cupy.sqrt(x) if y > 0 else 1 / cupy.sqrt(x)
     if getattr(y, "dtype", None) is not None and y.dtype.kind == "i":
         unit = cupy.where(cupy.equal(x, 1), 1, cupy.where(cupy.equal(x, -1), 1 - 2 * (y & 1), 0))
@@ -149,12 +149,12 @@ def power(x: Any, y: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)); exp's overflow to infinity is the right limit here."""
+    """1 / (1 + exp(-x)); exp may overflow to infinity, which gives the right limit."""
     return 1 / (1 + cupy.exp(-x))
 
 
 def silu(x: Any) -> Any:
-    """x / (1 + exp(-x)); the limit 0 at -inf."""
+    """x / (1 + exp(-x))."""
     return x / (1 + cupy.exp(-x))
 
 
@@ -166,14 +166,14 @@ _TANH = math.sqrt(2 / math.pi)
 
 
 def gelu(x: Any, approximate: str = "none") -> Any:
-    """x times the normal distribution function of x; "tanh" approximates that by a tanh."""
+    """x times the standard normal distribution function of x, or its tanh approximation."""
     if approximate not in ("none", "tanh"):
         raise Refused("approximate argument must be either none or tanh.", RuntimeError if isinstance(approximate, str) else TypeError)
     return x * (_normal_cdf(x) if approximate == "none" else 0.5 * (1 + cupy.tanh(_TANH * x * (1 + 0.044715 * x * x))))
 
 
 def gelu_slope(x: Any, approximate: str = "none") -> Any:
-    """The derivative of gelu."""
+    """The derivative of `gelu`."""
     if approximate == "none":
         return _normal_cdf(x) + x * cupy.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
     t = cupy.tanh(_TANH * x * (1 + 0.044715 * x * x))
@@ -181,7 +181,7 @@ def gelu_slope(x: Any, approximate: str = "none") -> Any:
 
 
 def lgamma(x: Any) -> Any:
-    """The logarithm of the absolute value of the gamma function; infinite at 0 and the negative integers."""
+    """Logarithm of the absolute value of the gamma function; infinite at 0 and the negative integers."""
     return cupy.where(x == -inf, inf, special.gammaln(x)).astype(x.dtype, copy=False)
 
 
@@ -197,7 +197,7 @@ globals().update({name: forwarded(name, cupy, lambda: special) for name in SCIPY
 
 
 def _of_points(fn: Callable) -> Callable:
-    """Let a reduction over `axis` take a 0-d array as one of length 1, as PyTorch does."""
+    """Decorate a reduction over `axis` to treat a 0-d array as one of length 1, as PyTorch does."""
 
     @functools.wraps(fn)
     def call(x: Any, axis: Any = None, keepdims: bool = False, *rest: Any, **more: Any) -> Any:
@@ -225,7 +225,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    """The mean squared distance from the mean, with the count reduced by `correction`."""
+    """Variance: the sum of squared distances from the mean, divided by the count minus `correction`."""
     d = x - mean(x, axis, True)
     total, n = sum((d * d.conj()).real, axis, keepdims), count(x, axis)
     return total / (n - correction) if n > 0 and n > correction else cupy.where(total > 0, inf, nan).astype(total.dtype)
@@ -233,7 +233,7 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
 
 @_of_points
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    """The square root of `var`."""
+    """Standard deviation: the square root of `var`."""
     return cupy.sqrt(var(x, axis, correction, keepdims))
 
 
@@ -247,7 +247,7 @@ def count_nonzero(x: Any, axis: Any = None) -> Any:
 
 
 def _some(x: Any, axis: Any, kind: type[Exception] = RuntimeError) -> None:
-    """Refuse the extreme of nothing."""
+    """Raise the error for the maximum or minimum of no elements."""
     if not count(x, axis):
         raise _empty(x, axis, kind)
 
@@ -298,7 +298,7 @@ def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """log(sum(exp(x))), with the maximum taken out first; -inf of nothing."""
+    """log(sum(exp(x))), with the maximum subtracted first; -inf for no elements."""
     if not count(x, axis):
         return cupy.log(sum(x, axis, keepdims))
     top = max(x.real, axis, True)
@@ -308,7 +308,10 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = False) -> Any:
-    """(sum |x|^ord)^(1/ord); the largest or smallest |x| for inf and -inf, the count of non-zeros for 0."""
+    """Vector norm (sum |x|^ord)^(1/ord); the largest or smallest |x| for inf and -inf, the count of non-zeros for 0.
+
+    Refused for a negative or infinite `ord` of an empty tensor.
+    """
     if (ord < 0 or ord == inf) and count(x, axis) == 0:
         raise Refused(f"cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
     size = cupy.abs(x)
@@ -335,19 +338,19 @@ def cumprod(x: Any, axis: int) -> Any:
 
 
 def _steps(n: int) -> Any:
-    """1, 2, 4, ...: how far a scan looks back in each of its log2(n) rounds."""
+    """1, 2, 4, ...: how far a scan looks back in each of its ceil(log2(n)) rounds."""
     return (1 << i for i in range((n - 1).bit_length())) if n else ()
 
 
 def _split(axis: int, step: int) -> tuple:
-    """The places that have a neighbour `step` before them, and these neighbours."""
+    """Return the index of the elements that have one `step` before them, and the index of those earlier elements."""
     lead = (slice(None),) * axis
     return (*lead, slice(step, None)), (*lead, slice(None, -step))
 
 
 @_along
 def logcumsumexp(x: Any, axis: int) -> Any:
-    """log(cumsum(exp(x))), pairwise and so without overflow."""
+    """log(cumsum(exp(x))), by pairwise logaddexp and so without overflow."""
     out = x.copy()
     for step in _steps(x.shape[axis]):
         here, before = _split(axis, step)
@@ -357,7 +360,7 @@ def logcumsumexp(x: Any, axis: int) -> Any:
 
 @_along
 def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
-    """The largest (or smallest) so far, and where it stood last; a nan stays the extreme."""
+    """Cumulative maximum (or minimum) and the last index where it occurred; a nan stays the extreme."""
     values = x.copy()
     places = cupy.arange(x.shape[axis]).reshape([-1 if d == axis else 1 for d in range(x.ndim)]) + cupy.zeros(x.shape, numpy.int64)
     for step in _steps(x.shape[axis]):
@@ -370,7 +373,7 @@ def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
 
 @_along
 def softmax(x: Any, axis: int) -> Any:
-    """exp(x) / sum(exp(x)) along one axis, with the maximum taken out first."""
+    """exp(x) / sum(exp(x)) along one axis, with the maximum subtracted first."""
     if not x.size:
         return x.copy()
     e = cupy.exp(x - cupy.max(x, axis=axis, keepdims=True))
@@ -379,7 +382,7 @@ def softmax(x: Any, axis: int) -> Any:
 
 @_along
 def log_softmax(x: Any, axis: int) -> Any:
-    """log(softmax(x)), from the sum's logarithm and not from the quotient."""
+    """log(softmax(x)), computed from the logarithm of the sum rather than from the quotient."""
     if not x.size:
         return x.copy()
     shifted = x - cupy.max(x, axis=axis, keepdims=True)
@@ -394,4 +397,4 @@ fill(globals(), cupy)
 
 if TYPE_CHECKING:
 
-    def __getattr__(name: str) -> Any: ...  # what `fill` has put here, type checkers do not see
+    def __getattr__(name: str) -> Any: ...  # names set by `fill`, which type checkers do not see

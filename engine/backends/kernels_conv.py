@@ -1,6 +1,6 @@
-"""Convolution in any number of dimensions, and its two gradients: unrolled windows and matrix products, a cache's worth at a time.
+"""Convolution in any number of dimensions and its two gradients, by unrolled windows and matrix products in cache-sized chunks.
 
-The arguments are PyTorch's: x (N, C, *size), weight (O, C / groups, *kernel); a missing batch dimension is allowed everywhere.
+The arguments are PyTorch's: x (N, C, *size), weight (O, C / groups, *kernel); the batch dimension may be missing everywhere.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from . import kernels_depthwise
 from .reference import module_of
 from .windows import Rows, Windows, each, place
 
-_CHUNK = 1 << 17  # elements of unrolled windows that are made and used at a time, while they are in the cache
+_CHUNK = 1 << 17  # elements of unrolled windows per chunk, small enough to stay in the cache
 
 
 def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = None) -> Any:
-    """The convolution (cross-correlation) of x with weight: (N, O, *out)."""
+    """Convolution (cross-correlation) of x with weight: shape (N, O, *out); Refused for mismatched shapes."""
     _check(x.shape, weight.shape, bias, groups)
     if x.ndim < weight.ndim:
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
@@ -53,7 +53,7 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
 
 
 def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
-    """The transpose of `convolution` in x: from a gradient (N, O, *out) to one of shape `size`. It is the transposed convolution."""
+    """Gradient of `convolution` with respect to x, from g (N, O, *out) to shape `size`; also the transposed convolution."""
     if g.ndim < weight.ndim:
         return convolution_input(g[None], weight, (1, *size), stride, padding, dilation, groups)[0]
     xp = module_of(g)
@@ -64,7 +64,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return xp.zeros(size, g.dtype)
     if single and (out := kernels_depthwise.convolution_input(g, weight, windows, size)) is not None:
         return out
-    at = windows.rows if xp.isfinite(weight).all() else windows  # rows include the zeros between windows
+    at = windows.rows if xp.isfinite(weight).all() else windows  # rows include the zeros between windows, which times inf would be nan
     g = at.spread(g)
     if single:
         wide, each = xp.zeros((n, groups, *at.padded), g.dtype), g.reshape(n, groups, -1, *at.out)
@@ -86,14 +86,14 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
 
 
 def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
-    """The transpose of `convolution` in weight: from a gradient (N, O, *out) and x to one of shape `size`."""
+    """Gradient of `convolution` with respect to weight, from g (N, O, *out) and x to shape `size`."""
     if g.ndim < len(size):
         return convolution_weight(g[None], x[None], size, stride, padding, dilation, groups)
     if g.size == 0 or x.size == 0 or 0 in size:
         return module_of(g).zeros(size, g.dtype)
     windows = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:])
     out = _weight_over(windows.rows, g, x, size, groups)
-    if windows.rows is not windows and not module_of(g).isfinite(out).all():  # a non-finite number may have met the zeros between windows
+    if windows.rows is not windows and not module_of(g).isfinite(out).all():  # a non-finite element may have met the zeros between windows
         out = _weight_over(windows, g, x, size, groups)
     return out
 
@@ -110,14 +110,14 @@ def _weight_over(at: Windows | Rows, g: Any, x: Any, size: tuple, groups: int) -
         return out
     total, flat = out.reshape(groups, o // groups, -1), g.reshape(n, groups, o // groups, -1)
     for chunk, columns in _columns(xp, x, at, groups, joined=True):
-        # samples and places are summed over together: one long product for each group
+        # sum over samples and positions together: one long product per group
         left = flat[chunk].transpose(1, 2, 0, 3).reshape(*total.shape[:2], -1)
         total += xp.matmul(left, columns.swapaxes(1, 2))
     return out
 
 
 def _check(x: tuple, weight: tuple, bias: Any, groups: int) -> None:
-    """PyTorch's rules for the shapes of a convolution, in its words."""
+    """Check the shapes of a convolution; the error messages are PyTorch's."""
     n, o = len(weight) - 2, weight[0]
     if len(x) not in (n + 1, n + 2):
         raise Refused(f"Expected {n + 1}D (unbatched) or {n + 2}D (batched) input to conv{n}d, but got input of size: {list(x)}")
@@ -150,9 +150,9 @@ def _chunks(n: int, each: int) -> list[slice]:
 
 
 def _columns(xp: Any, x: Any, at: Windows | Rows, groups: int, joined: bool = False) -> Iterator[tuple]:
-    """The windows as matrices, some samples at a time: (samples, groups, C / groups * kernel, out).
+    """Yield the windows as matrices, some samples at a time: (samples, groups, C / groups * kernel, out).
 
-    `joined`: (groups, C / groups * kernel, samples * out) instead.
+    With `joined`: (groups, C / groups * kernel, samples * out).
     """
     rows = x.shape[1] // groups * math.prod(at.kernel)
     if at.plain and not joined:
@@ -172,18 +172,18 @@ def _columns(xp: Any, x: Any, at: Windows | Rows, groups: int, joined: bool = Fa
 
 
 def _depthwise(weight: Any, groups: int) -> bool:
-    """One input channel for each group: a matrix product would have a single row."""
+    """Whether each group has one input channel, for which a matrix product would have a single row."""
     return weight.shape[1] == 1 and groups > 1
 
 
 def _by_channel(weight: Any, groups: int, at: Windows | Rows) -> tuple:
-    """A depthwise weight as one factor for each tap, beside arrays (N, groups, O / groups, *out)."""
+    """Pair each tap with its factor of a depthwise weight, which broadcasts against (N, groups, O / groups, *out)."""
     factors = weight.reshape(groups, -1, math.prod(at.kernel), *(1,) * len(at.out))
     return tuple(zip(at.taps, (factors[:, :, i] for i in range(factors.shape[2])), strict=True))
 
 
 def im2col(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """Every window as a column: (N, C, *size) to (N, C * kernel, out)."""
+    """Unfold every window into a column: (N, C, *size) to (N, C * kernel, out)."""
     at = _blocks(x.shape[-2:], kernel, dilation, padding, stride)
     if x.ndim == 3:
         return im2col(x[None], kernel, dilation, padding, stride)[0]
@@ -191,7 +191,7 @@ def im2col(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any
 
 
 def col2im(columns: Any, size: tuple, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """The transpose of `im2col`: columns are summed where windows overlap, into (N, C, *size)."""
+    """Fold columns back into (N, C, *size), summing where windows overlap: the transpose of `im2col`."""
     at = _blocks(size, kernel, dilation, padding, stride)
     if columns.ndim == 2:
         return col2im(columns[None], size, kernel, dilation, padding, stride)[0]

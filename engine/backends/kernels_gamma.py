@@ -1,7 +1,7 @@
-"""Gamma numbers as PyTorch's CPU kernel draws them, and how samples move with their parameters (implicit reparameterisation).
+"""Gamma samples as PyTorch's CPU kernel draws them, and gradients of samples with respect to parameters (implicit reparameterisation).
 
-A sample z of a distribution with distribution function F(z; a) and density f has dz/da = -(dF/da) / f (Figurnov et al., 2018). NumPy and
-SciPy have F and not its derivative by the parameter: five-point differences of F, or of 1 - F near 1, are exact to about nine
+A sample z of a distribution with distribution function F(z; a) and density f has dz/da = -(dF/da) / f (Figurnov et al., 2018). SciPy
+has F but not its derivative with respect to the parameter: five-point differences of F, or of 1 - F near 1, are exact to about nine
 digits.
 """
 
@@ -17,7 +17,7 @@ from .kernels_random import normal_pairs, unit
 
 
 def gamma(source: Any, shapes: numpy.ndarray) -> numpy.ndarray:
-    """A standard gamma number for each shape parameter (flat, float64): Marsaglia and Tsang's rejection (2000)."""
+    """Draw a standard gamma sample for each shape parameter (flat, float64), by Marsaglia and Tsang's rejection method (2000)."""
     return numpy.array([_gamma(source, a) for a in shapes.tolist()], dtype=numpy.float64)
 
 
@@ -40,7 +40,7 @@ def _gamma(source: Any, a: float) -> float:
 
 
 def _by_parameter(cdf: Callable, survival: Callable, a: numpy.ndarray) -> numpy.ndarray:
-    """The derivative of a distribution function by the parameter `a`: Richardson's five points, from the smaller tail."""
+    """Derivative of a distribution function with respect to the parameter `a`, by five-point differences of the smaller tail."""
     h = numpy.minimum(a, 1 + numpy.sqrt(a)) * 1e-3
     low = cdf(a) <= 0.5
     tail = lambda t: numpy.where(low, cdf(t), -survival(t))  # noqa: E731
@@ -48,20 +48,20 @@ def _by_parameter(cdf: Callable, survival: Callable, a: numpy.ndarray) -> numpy.
 
 
 def gamma_slope(shapes: numpy.ndarray, z: numpy.ndarray) -> numpy.ndarray:
-    """dz/da of standard gamma samples `z` with the shapes `a`."""
+    """dz/da of standard gamma samples `z` with shape parameters `a`."""
     from scipy import special
 
     a, z = (numpy.asarray(v, numpy.float64) for v in numpy.broadcast_arrays(shapes, z))
     rise = _by_parameter(lambda t: special.gammainc(t, z), lambda t: special.gammaincc(t, z), a)
     with numpy.errstate(divide="ignore", invalid="ignore", over="ignore"):
         slope = -rise / numpy.exp((a - 1) * numpy.log(z) - z - special.gammaln(a))
-        # where both vanish F is z^a / (a gamma(a)) but for factors near 1: z log-scales with a
+        # where both vanish, F is z^a / (a gamma(a)) up to factors near 1, so log z alone depends on a
         small = z * (special.digamma(a + 1) - numpy.log(z)) / a
     return numpy.where(z < 1e-200, small, slope)
 
 
 def beta_slope(x: numpy.ndarray, a: numpy.ndarray, total: numpy.ndarray) -> numpy.ndarray:
-    """dx/da / (1 - x) of samples `x` of Beta(a, total - a), the second parameter held: what a Dirichlet's gradient is made of."""
+    """dx/da / (1 - x) of samples `x` of Beta(a, total - a), with the second parameter fixed: a term of a Dirichlet's gradient."""
     from scipy import special
 
     x, a, total = (numpy.asarray(v, numpy.float64) for v in numpy.broadcast_arrays(x, a, total))

@@ -1,6 +1,6 @@
-"""Pooling over the last dimensions, whatever their number, and its transposes; resampling to other sizes.
+"""Pooling over any number of trailing dimensions and its transposes; resampling to other sizes.
 
-A maximum is remembered as a tap: its number within its window, counted in C order.
+The position of a maximum is stored as a tap: its index within its window, in C order.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .windows import Windows, place_pool
 
 
 def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> tuple:
-    """The largest element of each window, and the tap where it is."""
+    """Return the maximum of each window and its tap."""
     at = _at(x, n, kernel, stride, padding, dilation, ceil_mode)
     xp = module_of(x)
     out, taps, scale = at.pad(x, _lowest(x.dtype)), None, 1
     wide, kind = out, _tap_type(at.kernel)
-    # one dimension after the other, the last one first: of equal elements the first in C order stays
+    # one dimension at a time, the last first: among equal elements the first in C order wins
     for d in range(n - 1, -1, -1):
         rest = (slice(None),) * (n - 1 - d)
         first, *others = [(..., places, *rest) for places in at.along[d]]
@@ -33,7 +33,7 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
             part = out[places]
             better = xp.greater(part, best).view(numpy.uint8)
             best = xp.maximum(best, part)
-            # at_best = where(better, taps + j * scale, at_best), in whole words: unsigned numbers wrap, and come back
+            # at_best = where(better, taps + j * scale, at_best) without a mask; unsigned overflow wraps and cancels out
             step = kind(j * scale) - at_best if taps is None else taps[places] + kind(j * scale) - at_best
             step *= better
             at_best += step
@@ -41,7 +41,7 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
     if x.dtype.kind == "f" and out.size and xp.isnan(out.max()):  # as in PyTorch, a nan is larger than everything
         for i, tap in enumerate(at.taps):
             xp.copyto(taps, kind(i), where=xp.isnan(wide[tap]))
-    if not at.bare and (least := out == _lowest(x.dtype)).any():  # there the maximum is an element of the input, not the padding
+    if not at.bare and (least := out == _lowest(x.dtype)).any():  # there the maximum must be an input element, not the padding
         input = xp.zeros(at.padded, bool)
         input[at.inside] = True
         for i, tap in reversed([*enumerate(at.taps)]):
@@ -70,7 +70,7 @@ def _tap_type(kernel: tuple) -> Any:
 def tap_scatter(
     g: Any, taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
-    """Each element of `g` put back to its window's tap, in zeros of shape `size`."""
+    """Scatter each element of `g` to its window's tap, in zeros of shape `size`."""
     n = len(kernel)
     at = place_pool(size[-n:], kernel, stride, padding, dilation, ceil_mode)
     xp = module_of(g)
@@ -84,7 +84,7 @@ def tap_scatter(
 
 
 def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
-    """The element of `x` at each window's tap."""
+    """Return the element of `x` at each window's tap."""
     n = len(kernel)
     at = place_pool(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
     wide, out = at.pad(x), module_of(x).zeros(taps.shape, x.dtype)
@@ -96,7 +96,7 @@ def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any 
 def tap_places(
     taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
-    """Where each window's tap lies in the input, as a flat index over the pooled dimensions."""
+    """Convert taps to positions in the input, as flat indices over the pooled dimensions."""
     at = place_pool(size, kernel, stride, padding, dilation, ceil_mode)
     xp = module_of(taps)
     flat = xp.zeros(taps.shape, numpy.int64)
@@ -114,7 +114,7 @@ def tap_places(
 
 @functools.lru_cache(256)
 def _shares(at: Windows, include_pad: bool, divisor: int | None, dtype: Any) -> Any:
-    """What each window's sum is divided by: one number, or one for each window."""
+    """Return the divisor of each window's sum: one number, or an array with one per window."""
     if divisor is not None:
         return divisor
     counts = []
@@ -130,7 +130,7 @@ def _shares(at: Windows, include_pad: bool, divisor: int | None, dtype: Any) -> 
 def avg_pool(
     x: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include_pad: bool = True, divisor: Any = None
 ) -> Any:
-    """The mean of each window."""
+    """Return the mean of each window."""
     n = len(kernel)
     at = place_pool(x.shape[-n:], kernel, stride, padding, 1, ceil_mode)
     xp = module_of(x)
@@ -153,7 +153,7 @@ def avg_pool_back(
     g: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, include_pad: bool = True,
     divisor: Any = None,
 ) -> Any:  # fmt: skip
-    """The transpose of `avg_pool`: each element of `g` spread over its window."""
+    """The transpose of `avg_pool`: spread each element of `g` over its window."""
     n = len(kernel)
     at = place_pool(size[-n:], kernel, stride, padding, 1, ceil_mode)
     xp = module_of(g)
@@ -171,7 +171,7 @@ def avg_pool_back(
 
 
 def adaptive_max(x: Any, size: tuple) -> tuple:
-    """The largest element of each of `size` nearly equal parts, and its flat index over the pooled dimensions."""
+    """Return the maximum of each of `size` nearly equal parts, and its flat index over the pooled dimensions."""
     xp, n = module_of(x), len(size)
     ends = x.shape[-n:]
     places = [_parts(length, m) for length, m in zip(ends, size, strict=True)]
@@ -184,7 +184,7 @@ def adaptive_max(x: Any, size: tuple) -> tuple:
     inner = math.prod(p.shape[1] for p in places)
     parts = x[(..., *index)].reshape(*x.shape[:-n], *size, inner)
     best, nans = parts.argmax(-1), xp.isnan(parts)
-    if nans.any():  # the last one counts, as in PyTorch
+    if nans.any():  # the last nan wins, as in PyTorch
         best = xp.where(nans.any(-1), inner - 1 - nans[..., ::-1].argmax(-1), best)
     flat = xp.broadcast_to(flat.reshape(*size, inner), parts.shape)
     return xp.take_along_axis(parts, best[..., None], -1)[..., 0], xp.take_along_axis(flat, best[..., None], -1)[..., 0]
@@ -192,14 +192,14 @@ def adaptive_max(x: Any, size: tuple) -> tuple:
 
 @functools.lru_cache(256)
 def _parts(length: int, m: int) -> numpy.ndarray:
-    """The indices of each of `m` nearly equal parts of a dimension, the last one repeated where a part is shorter than the longest."""
+    """Return the indices of each of `m` nearly equal parts of a dimension; shorter parts repeat their last index."""
     i = numpy.arange(m)
     start, end = i * length // m, -(-(i + 1) * length // m)
     return numpy.minimum(start[:, None] + numpy.arange((end - start).max())[None], end[:, None] - 1)
 
 
 def flat_scatter(g: Any, index: Any, size: tuple) -> Any:
-    """`g` added at flat indices over the last dimensions, in zeros whose last dimensions are `size`."""
+    """Add `g` at flat indices over the last dimensions, in zeros whose last dimensions are `size`; Refused for an invalid index."""
     xp, n = module_of(g), len(size)
     lead = g.shape[: g.ndim - n]
     rows, inner = math.prod(lead), math.prod(size)
@@ -212,21 +212,21 @@ def flat_scatter(g: Any, index: Any, size: tuple) -> Any:
 
 
 def flat_gather(x: Any, index: Any, size: tuple, n: int) -> Any:
-    """The elements of x at flat indices over its last `n` dimensions; the result has the shape `size`."""
+    """Return the elements of `x` at flat indices over its last `n` dimensions, with the shape `size`."""
     lead = x.shape[: x.ndim - n]
     flat, places = ((math.prod(lead), math.prod(sizes[len(sizes) - n :])) for sizes in (x.shape, size))
     return module_of(x).take_along_axis(x.reshape(flat), index.reshape(places), 1).reshape(size)
 
 
-# -- other sizes by weighted neighbours -----------------------------------------------------------------------------------
+# -- resampling by weighted neighbours -------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(256)
 def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None) -> tuple:
-    """For each of `m` places along a dimension: the indices of its neighbours in the input, and their weights."""
+    """Return, for each of `m` output positions along a dimension, the indices of its input neighbours and their weights."""
     step = (length - 1) / (m - 1) if align and m > 1 else 0.0 if align else 1 / scale if scale else length / m
     if mode == "linear" and length == m:
-        step = 1.0  # PyTorch copies what keeps its size, whatever the scale
+        step = 1.0  # PyTorch copies a dimension that keeps its size, whatever the scale
     i = numpy.arange(m)
     if mode == "mean":
         index = _parts(length, m)
@@ -252,7 +252,7 @@ def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None
 
 
 def cubic(t: Any) -> tuple:
-    """Keys' cubic convolution with a = -0.75: the weights of the two elements before a place and the two behind, `t` from the second."""
+    """Weights of Keys' cubic convolution with a = -0.75 for two elements on each side of a position at distance `t` from the second."""
     a = -0.75
     near = lambda d: ((a + 2) * d - (a + 3)) * d * d + 1  # noqa: E731
     far = lambda d: ((a * d - 5 * a) * d + 8 * a) * d - 4 * a  # noqa: E731
@@ -260,23 +260,23 @@ def cubic(t: Any) -> tuple:
 
 
 def for_bytes(weights: numpy.ndarray) -> numpy.ndarray:
-    """Weights as PyTorch multiplies bytes by them: 16-bit numbers over the largest power of two for which the largest weight is one."""
+    """Round weights to PyTorch's for uint8: 16-bit integers over the largest power of two at which the largest weight still fits."""
     scale = next(2.0**bits for bits in range(23) if bits == 22 or int(0.5 + weights.max() * 2.0 ** (bits + 1)) >= 1 << 15)
     return numpy.trunc(weights * scale + numpy.copysign(0.5, weights)) / scale
 
 
 def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:
-    """The last dimensions brought to `size`, one after the other, each a weighted sum of neighbours; bytes are rounded each time."""
+    """Resample the last dimensions to `size`, one at a time, as weighted sums of neighbours; uint8 is rounded after each dimension."""
     xp, n, kind = module_of(x), len(size), x.dtype
-    for d, m in reversed(list(enumerate(size))) if kind == numpy.uint8 else enumerate(size):  # as PyTorch does: rounding shows the order
+    for d, m in reversed(list(enumerate(size))) if kind == numpy.uint8 else enumerate(size):  # PyTorch's order, visible in rounding
         axis = x.ndim - n + d
         index, weights = _neighbours(x.shape[axis], m, mode, align, scales[d] if scales else None)
         total: Any = None
         if kind == numpy.uint8 and index.shape[1] > 1:
-            if x.shape[axis] == m:  # PyTorch leaves bytes as they are along what keeps its size
+            if x.shape[axis] == m:  # PyTorch leaves uint8 unchanged along a dimension that keeps its size
                 continue
             x, weights = x.astype(numpy.float32), weights.copy()
-            for j in range(1, index.shape[1]):  # an element at the edge that stands for several has their weights in one
+            for j in range(1, index.shape[1]):  # an index repeated at the edge gets the sum of its weights
                 twice = index[:, j] == index[:, j - 1]
                 weights[twice, j] += weights[twice, j - 1]
                 weights[twice, j - 1] = 0
@@ -291,7 +291,7 @@ def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple 
 
 
 def resample_back(g: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:
-    """The transpose of `resample`: from its result's dimensions back to `size`."""
+    """The transpose of `resample`: from the resampled dimensions back to `size`."""
     xp, n = module_of(g), len(size)
     for d, length in enumerate(size):
         axis = g.ndim - n + d

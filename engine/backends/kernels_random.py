@@ -1,4 +1,4 @@
-"""Distributions drawn from a generator's words, step for step as PyTorch's CPU kernels draw them, so that the numbers agree.
+"""Random samples drawn from a generator's words exactly as PyTorch's CPU kernels draw them, so that the values agree.
 
 `source` has `words(n)`, `long_words(n)` and `spare` (see `engine.random.Generator`). All functions return flat arrays on the host.
 """
@@ -14,10 +14,10 @@ from ..base.dtypes import LOW
 
 _F32 = numpy.dtype("float32")
 _f = numpy.float32
-_BLOCK = 1 << 15  # normal numbers made at a time: smaller ones spend more on calls than they win in the cache
+_BLOCK = 1 << 15  # normal samples per block: smaller blocks lose more to calls than they gain from the cache
 _BITS_24 = numpy.uint64((1 << 24) - 1)
 
-# Polynomial coefficients of Cephes' logf, cosf and sinf (S. Moshier), as the vectorised Box-Muller transform uses them: float32's numbers,
+# Polynomial coefficients of Cephes' logf, cosf and sinf (S. Moshier), as used by the vectorised Box-Muller transform: float32 values,
 # kept as float64, in which they are multiplied.
 _LOG = [
     float(_f(c))
@@ -37,7 +37,7 @@ _LN2, _LN2_LOW = 0.693359375, float(_f(-2.12194440e-4))  # ln 2 in two parts
 
 
 def unit(source: Any, n: int) -> numpy.ndarray:
-    """`n` float64 numbers in [0, 1) with 53 random bits."""
+    """Draw `n` float64 values in [0, 1) with 53 random bits."""
     return (source.long_words(n) & numpy.uint64((1 << 53) - 1)) * 2.0**-53
 
 
@@ -50,7 +50,7 @@ def _unit32(source: Any, n: int) -> numpy.ndarray:
 
 
 def uniform(source: Any, n: int, d: numpy.dtype, low: float = 0.0, high: float = 1.0) -> numpy.ndarray:
-    """`n` numbers in [low, high): 53 random bits for float64, 24 for every smaller type."""
+    """Draw `n` values in [low, high): 53 random bits for float64, 24 for every smaller dtype."""
     if d == numpy.float64:
         u = unit(source, n)
         return u if (low, high) == (0, 1) else _below(_fma64(u, high - low, low), d.type(low), d.type(high))
@@ -63,18 +63,18 @@ def uniform(source: Any, n: int, d: numpy.dtype, low: float = 0.0, high: float =
 
 
 def _below(u: numpy.ndarray, low: Any, high: Any) -> numpy.ndarray:
-    """What rounding has brought to the bound that is not in the range is the other bound."""
+    """Replace values that rounding has brought to the excluded bound `high` by `low`."""
     u[u == high] = low
     return u
 
 
 def _fma(a: numpy.ndarray, b: Any, c: Any) -> numpy.ndarray:
-    """a * b + c in float32 with one rounding, as the fused instruction gives it."""
+    """a * b + c in float32 with one rounding, as a fused multiply-add gives it."""
     return (numpy.multiply(a, b, dtype=numpy.float64) + c).astype(_F32)
 
 
 def _fma64(a: numpy.ndarray, b: float, c: float) -> numpy.ndarray:
-    """a * b + c in float64 with one rounding: product and sum with what each loses (Dekker's and Knuth's error-free transformations)."""
+    """a * b + c in float64 with one rounding, by the error-free transformations of Dekker (product) and Knuth (sum)."""
     split = lambda x: (high := x * 134217729.0 - (x * 134217729.0 - x), x - high)  # noqa: E731  2^27 + 1 halves 53 bits
     product, (a1, a2), (b1, b2) = a * b, split(a), split(b)
     lost = ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2
@@ -84,7 +84,7 @@ def _fma64(a: numpy.ndarray, b: float, c: float) -> numpy.ndarray:
 
 
 def _round(x: numpy.ndarray, narrow: numpy.ndarray) -> None:
-    """Round float64 numbers in place to float32's, by way of `narrow`: product, sum and this are one fused step in float32."""
+    """Round float64 values in place to float32 precision, through `narrow`: product, sum and this are one fused step in float32."""
     narrow[...] = x
     x[...] = narrow
 
@@ -125,7 +125,7 @@ def _log(x: numpy.ndarray) -> numpy.ndarray:
 
 
 def _cos_sin(x: numpy.ndarray) -> numpy.ndarray:
-    """Cosines and sines of a matrix of non-negative angles, one matrix of each."""
+    """Cosines and sines of a matrix of non-negative angles, stacked."""
     octant = (x * _f(1.27323954473516)).astype(numpy.int32)
     octant += 1
     octant &= ~1
@@ -153,7 +153,7 @@ def _cos_sin(x: numpy.ndarray) -> numpy.ndarray:
     sin *= x
     sin += x
     both[...] = p
-    cos, sin = both.view(numpy.int32)  # the two change places, and signs, by their bits
+    cos, sin = both.view(numpy.int32)  # swap the two and flip their signs through their bits
     turned = (octant & 2) << 30 >> 31
     turned &= cos ^ sin
     cos ^= turned
@@ -164,7 +164,7 @@ def _cos_sin(x: numpy.ndarray) -> numpy.ndarray:
 
 
 def _box_muller(u: numpy.ndarray) -> numpy.ndarray:
-    """Uniform numbers in blocks of 16 into normal ones: the first eight give the radii, the last eight the angles."""
+    """Transform uniform values into normal ones in blocks of 16: the first eight give the radii, the last eight the angles."""
     blocks = u.reshape(-1, 2, 8)
     if u.dtype == _F32:
         radius = numpy.sqrt(_f(-2) * _log(_f(1) - blocks[:, 0]))
@@ -179,7 +179,7 @@ def _box_muller(u: numpy.ndarray) -> numpy.ndarray:
 
 
 def normal_pairs(source: Any, n: int) -> numpy.ndarray:
-    """`n` standard normal numbers in float64, drawn in pairs; an odd one out waits in `source.spare`."""
+    """Draw `n` standard normal values in float64, in pairs; an odd one is kept in `source.spare`."""
     out = numpy.empty(n)
     start = 0
     if n and source.spare is not None:
@@ -197,12 +197,12 @@ def normal_pairs(source: Any, n: int) -> numpy.ndarray:
 
 
 def normal(source: Any, n: int, d: numpy.dtype, mean: float = 0.0, std: float = 1.0, dense: bool = True) -> numpy.ndarray:
-    """`n` normal numbers. From 16 on, and for memory that is `dense`, by Box-Muller on whole blocks, else in pairs."""
+    """Draw `n` normal values: Box-Muller on whole blocks if `n` is at least 16 and the memory is `dense`, else in pairs."""
     if n < 16 or not dense:
         return (normal_pairs(source, n) * std + mean).astype(d)
     wide = numpy.dtype("float64") if d == numpy.float64 else _F32
     whole = n - n % 16
-    u = uniform(source, whole if d in LOW else n, wide)  # PyTorch draws what the last 16 replace, save in half precision
+    u = uniform(source, whole if d in LOW else n, wide)  # PyTorch also draws the values that the last 16 replace, except in half precision
     if u.size < n:
         u = numpy.concatenate([u, numpy.empty(n - whole, wide)])
     for block in (slice(i, min(i + _BLOCK, whole)) for i in range(0, whole, _BLOCK)):
@@ -215,14 +215,14 @@ def normal(source: Any, n: int, d: numpy.dtype, mean: float = 0.0, std: float = 
 
 
 def integers(source: Any, n: int, low: int, high: int, d: numpy.dtype) -> numpy.ndarray:
-    """`n` integers in [low, high), by remainder; 64 bits are drawn when the range has 2^28 values or more."""
+    """Draw `n` integers in [low, high), by remainder; from a range of 2^28 values on, 64 bits are drawn for each."""
     span = high - low
     words = source.long_words(n) if span >= 1 << 28 else source.words(n)
     return ((words % numpy.uint64(span)).astype(numpy.int64) + low).astype(d)
 
 
 def full_range(source: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
-    """`n` integers from 0 to the largest that the type can count to: its maximum, or 2^(bits of the mantissa)."""
+    """Draw `n` integers from 0 to the largest that the dtype counts exactly: its maximum, or 2^(mantissa bits)."""
     if d.kind == "b":
         return (source.words(n) & numpy.uint64(1)).astype(d)
     if d.kind in "iu":
@@ -234,7 +234,7 @@ def full_range(source: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
 
 
 def permutation(source: Any, n: int) -> numpy.ndarray:
-    """The integers below `n` shuffled (Fisher and Yates, from the front: the i-th place changes with one from i on)."""
+    """Shuffle the integers below `n` (Fisher-Yates from the front: position i is swapped with a position from i on)."""
     i = numpy.arange(n)
     chosen = i.copy()
     chosen[:-1] += (source.words(max(n - 1, 0)) % (n - i[:-1]).astype(numpy.uint64)).astype(numpy.int64)
@@ -243,14 +243,15 @@ def permutation(source: Any, n: int) -> numpy.ndarray:
         for here, there in enumerate(chosen.tolist()):
             order[here], order[there] = order[there], order[here]
         return numpy.array(order, numpy.int64)
-    # All steps at once. A place holds, when its own step comes, what the last step that chose it put there: what that step's place held.
+    # All steps at once: at its own step, a position holds what the last earlier step that chose it left there,
+    # which is what that earlier step's position held.
     by_place = numpy.argsort(chosen * n + i)
     places = chosen[by_place]
     again = places[1:] == places[:-1]
-    before = numpy.full(n, -1)  # for each step, the last earlier one that chose the same place
+    before = numpy.full(n, -1)  # for each step, the last earlier one that chose the same position
     before[by_place[1:]] = numpy.where(again, by_place[:-1], -1)
     last = numpy.flatnonzero(numpy.append(~again, True))
-    giver = i.copy()  # for each place, the step that gave it what it holds at its own step, or itself
+    giver = i.copy()  # for each position, the step whose value it holds at its own step, or itself
     giver[places[last]] = by_place[last]
     own = giver == i
     giver = numpy.where(own & (chosen == i) & (before >= 0), before, giver)
@@ -263,35 +264,35 @@ def permutation(source: Any, n: int) -> numpy.ndarray:
 
 
 def bernoulli(source: Any, n: int, p: float) -> numpy.ndarray:
-    """`n` booleans, True with probability `p`."""
+    """Draw `n` booleans that are True with probability `p`."""
     return unit(source, n) < p
 
 
 def bernoulli_each(source: Any, p: numpy.ndarray) -> numpy.ndarray:
-    """One boolean for each probability, compared in the type of `p`."""
+    """Draw one boolean for each probability, compared in the dtype of `p`."""
     return uniform(source, p.size, p.dtype if p.dtype == numpy.float64 else _F32) < p.reshape(-1)
 
 
 def exponential(source: Any, n: int, d: numpy.dtype, rate: float = 1.0) -> numpy.ndarray:
-    """`n` exponential numbers of the given rate."""
+    """Draw `n` exponential values of the given rate."""
     return (-1.0 / rate * numpy.log1p(-unit(source, n))).astype(d)
 
 
 def geometric(source: Any, n: int, d: numpy.dtype, p: float) -> numpy.ndarray:
-    """How many trials of probability `p` until the first success, `n` times."""
+    """Draw `n` geometric values: the number of trials of probability `p` up to the first success."""
     return numpy.ceil(numpy.log(unit(source, n)) / math.log1p(-p)).astype(d)
 
 
 def cauchy(source: Any, n: int, d: numpy.dtype, median: float, sigma: float) -> numpy.ndarray:
-    """`n` Cauchy numbers."""
+    """Draw `n` Cauchy values."""
     return (median + sigma * numpy.tan(math.pi * (unit(source, n) - 0.5))).astype(d)
 
 
 def multinomial(source: Any, weights: numpy.ndarray, n: int, replacement: bool) -> numpy.ndarray:
-    """`n` column numbers for each row of non-negative weights (rows, columns)."""
+    """Draw `n` column indices for each row of non-negative weights (rows, columns)."""
     rows, columns = weights.shape
     if not replacement or n == 1:
-        # the n largest of w / exponential noise: a draw without replacement
+        # the n largest of weight / exponential noise are a draw without replacement
         keys = weights / exponential(source, rows * columns, weights.dtype).reshape(rows, columns)
         if n == 1:
             return keys.argmax(axis=1)[:, None]
@@ -304,12 +305,12 @@ def multinomial(source: Any, weights: numpy.ndarray, n: int, replacement: bool) 
 
 
 def poisson(source: Any, rates: numpy.ndarray) -> numpy.ndarray:
-    """One Poisson number for each rate (flat, float64)."""
+    """Draw one Poisson value for each rate (flat, float64)."""
     return numpy.array([_poisson(source, rate) for rate in rates.tolist()], dtype=numpy.float64)
 
 
 def binomial(source: Any, count: float, p: float) -> float:
-    """How many of `count` trials of probability `p` succeed: by inversion, or by rejection where many do (Hoermann 1993, BTRS)."""
+    """Draw the number of successes in `count` trials of probability `p`, by inversion or, for a large mean, BTRS (Hoermann 1993)."""
     if count <= 0 or p <= 0:
         return 0.0
     if p >= 1 or p != p:
@@ -337,7 +338,7 @@ def _rejected(source: Any, count: float, p: float) -> float:
             0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287]  # fmt: skip
 
     def stirling(k: float) -> float:
-        """What Stirling's formula for log(k!) leaves out."""
+        """The error of Stirling's approximation of log(k!)."""
         square = (k + 1) ** 2
         return tail[int(k)] if k <= 9 else (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (k + 1)
 

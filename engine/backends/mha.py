@@ -1,4 +1,4 @@
-"""`engine.backends.mha`: the switch of a fused path for attention layers. There is one path here, and it changes nothing."""
+"""`engine.backends.mha`: PyTorch's switch for the fused attention path, kept for compatibility; there is only one path here."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ _fast = True
 
 
 def get_fastpath_enabled() -> bool:
-    """What `set_fastpath_enabled` said last."""
+    """Return the last value passed to `set_fastpath_enabled`; True by default."""
     return _fast
 
 
 def set_fastpath_enabled(value: bool) -> None:
-    """Note a wish."""
+    """Record the setting; it has no effect."""
     global _fast
     _fast = bool(value)

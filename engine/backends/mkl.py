@@ -1,4 +1,4 @@
-"""`engine.backends.mkl`: whether NumPy was built with Intel's library."""
+"""`engine.backends.mkl`: whether NumPy was built with Intel MKL."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import numpy
 
 
 def is_available() -> bool:
-    """Whether NumPy's products and factorisations are MKL's."""
+    """Return whether NumPy's matrix products and factorizations use MKL."""
     blas = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
     return "mkl" in str(blas.get("name", "")).lower()

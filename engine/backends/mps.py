@@ -1,23 +1,23 @@
-"""`engine.backends.mps`: Apple's GPUs, which are not used here."""
+"""`engine.backends.mps`: queries about Apple GPUs, which the engine does not use."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False: tensors live on the CPU or on NVIDIA's GPUs."""
+    """Return False: tensors live on the CPU or on NVIDIA GPUs."""
     return False
 
 
 def is_built() -> bool:
-    """False."""
+    """Return False: there is no Metal backend."""
     return False
 
 
 def is_macos_or_newer(major: int, minor: int) -> bool:
-    """False, as wherever Metal is not used."""
+    """Return False: there is no Metal backend."""
     return False
 
 
 def is_macos13_or_newer(minor: int = 0) -> bool:
-    """False, as wherever Metal is not used."""
+    """Return False: there is no Metal backend."""
     return False

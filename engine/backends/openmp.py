@@ -1,8 +1,8 @@
-"""`engine.backends.openmp`: the question whether the engine's own loops run in OpenMP's threads."""
+"""`engine.backends.openmp`: whether the engine's own loops use OpenMP."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False: the loops are NumPy's, whose BLAS has threads of its own."""
+    """Return False: the loops are NumPy's, whose BLAS manages its own threads."""
     return False

@@ -1,4 +1,4 @@
-"""`engine.backends.opt_einsum`: the order in which einsum multiplies more than two operands."""
+"""`engine.backends.opt_einsum`: PyTorch's switches for the contraction order of einsum with more than two operands."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ strategy: str | None = None
 
 
 def is_available() -> bool:
-    """False: einsum goes from left to right."""
+    """Return False: einsum contracts from left to right."""
     return False
 
 
 def get_opt_einsum() -> Any:
-    """None: the package opt_einsum is not used."""
+    """Return None: the package opt_einsum is not used."""
     return None

@@ -1,4 +1,4 @@
-"""Products of matrices, and linear algebra, for NumPy and CuPy arrays."""
+"""Matrix products and linear algebra for NumPy and CuPy arrays."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .reference import module_of, new_zeros
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """The matrix product; (*, n, m) by one matrix is a single product of matrices."""
+    """Matrix product; (*, n, m) by a single matrix is one 2-d product."""
     if a.ndim == 2 and b.ndim == 2:
-        return a.dot(b)  # the same product, without the 0.45 us that `matmul` takes to choose its loop
+        return a.dot(b)  # saves the 0.45 us that `matmul` takes to choose its loop
     if a.ndim > 2 and b.ndim == 2 and a.size and a.shape[-1] == b.shape[0]:
         return (a.reshape(-1, a.shape[-1]) @ b).reshape(*a.shape[:-1], b.shape[1])
     out = a @ b
-    return out if out.ndim < 3 or out.flags.c_contiguous else out.copy()  # batches would come out in the order in which a's lie
+    return out if out.ndim < 3 or out.flags.c_contiguous else out.copy()  # a batched result would follow the memory order of `a`
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """`x @ weight.T + bias`, with the bias added in place."""
+    """`x @ weight.T + bias`, with the bias added in place; `weight` is (out, in) or (in,)."""
     if weight.ndim != 2:
         if weight.ndim > 2:
             raise ValueError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
@@ -40,7 +40,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
 
 
 def contract(operands: Any, equation: str) -> Any:
-    """`einsum` whose subscripts are letters, none of them twice in one operand; two operands go to the matrix product."""
+    """`einsum` with letter subscripts, none repeated within an operand; two operands become one matrix product."""
     if len(operands) != 2:
         return module_of(operands[0]).einsum(equation, *operands, optimize=len(operands) > 2)
     a, b = operands
@@ -62,13 +62,13 @@ def contract(operands: Any, equation: str) -> Any:
 
 
 def columns(a: Any) -> Any:
-    """The same matrices, each with its columns one after the other in memory: how LAPACK leaves them, and PyTorch its results."""
+    """Return the same matrices in column-major order, as LAPACK leaves its results and PyTorch returns them."""
     turned = a.swapaxes(-1, -2)
     return (turned if turned.flags.c_contiguous else turned.copy()).swapaxes(-1, -2)
 
 
 def in_columns(fn: Callable) -> Callable:
-    """A kernel whose results that are matrices, as its first argument is, lie in columns."""
+    """Decorate a kernel to return its matrix results (those with as many dimensions as its first argument) in column-major order."""
 
     @functools.wraps(fn)
     def call(x: Any, *args: Any) -> Any:
@@ -80,13 +80,13 @@ def in_columns(fn: Callable) -> Callable:
 
 @in_columns
 def inv(x: Any) -> Any:
-    """The inverse; LinAlgError of a singular matrix."""
+    """Inverse of (*, n, n); LinAlgError for a singular matrix."""
     lib = module_of(x)
     return lib.linalg.inv(x) if finite(x) else substituted(x, lib.eye(x.shape[-1]))
 
 
 def quotients(x: Any) -> Any:
-    """The inverse; for a singular matrix the result of dividing by 0."""
+    """Inverse of (*, n, n); a singular matrix gives the result of dividing by zero instead of an error."""
     try:
         if finite(x):
             return inv(x)
@@ -96,12 +96,12 @@ def quotients(x: Any) -> Any:
 
 
 def det(x: Any) -> Any:
-    """The determinant."""
+    """Determinant of (*, n, n): shape (*)."""
     return module_of(x).linalg.det(x) if x.dtype.kind == "c" or finite(x) else pivots_of(x).prod(-1)
 
 
 def slogdet(x: Any) -> tuple:
-    """The determinant's sign, 0 for a real matrix with nans, and the logarithm of its size."""
+    """Sign of the determinant (0 for a real matrix with nans) and the logarithm of its absolute value."""
     lib = module_of(x)
     if x.dtype.kind == "c" or finite(x):
         return tuple(lib.linalg.slogdet(x))
@@ -110,9 +110,9 @@ def slogdet(x: Any) -> tuple:
 
 
 def cofactor(x: Any) -> Any:
-    """The matrix of cofactors, from the singular values: det(U) det(V) conj(U diag(products of the others) V^H).
+    """Matrix of cofactors, from the SVD: det(U) det(V^H) conj(U diag(products of the other singular values) V^H).
 
-    Of a matrix that is not finite it is the determinant times the inverse; of one number 1.
+    For a non-finite matrix it is the determinant times the transposed inverse, for a 1 x 1 matrix 1.
     """
     lib, n = module_of(x), x.shape[-1]
     if n == 1:
@@ -128,7 +128,7 @@ def cofactor(x: Any) -> Any:
 
 
 def solve_matrix(a: Any, b: Any, checked: bool = True) -> Any:
-    """The matrix X with `a @ X == b`; of a singular matrix LinAlgError or, unchecked, the result of dividing by 0."""
+    """Solve `a @ X == b` for a matrix X; for a singular matrix raise LinAlgError or, with `checked=False`, divide by zero."""
     try:
         return columns(module_of(a).linalg.solve(a, b) if finite(a) else substituted(a, b))
     except numpy.linalg.LinAlgError:
@@ -139,7 +139,7 @@ def solve_matrix(a: Any, b: Any, checked: bool = True) -> Any:
 
 @in_columns
 def cholesky(x: Any, upper: bool = False) -> Any:
-    """The lower (or upper) Cholesky factor, from that triangle; LinAlgError also of a nan on the diagonal, which LAPACK may let pass."""
+    """Lower (or upper) Cholesky factor, from that triangle; LinAlgError also for a nan on the diagonal, which LAPACK may accept."""
     lib = module_of(x)
     out = lib.linalg.cholesky(x.conj().swapaxes(-1, -2) if upper else x)
     if lib.isnan(out.diagonal(0, -2, -1).sum()):
@@ -149,7 +149,7 @@ def cholesky(x: Any, upper: bool = False) -> Any:
 
 @in_columns
 def qr(x: Any, mode: str = "reduced") -> tuple:
-    """Q and R; Q is empty in mode "r"."""
+    """QR decomposition; Q is empty in mode "r", ValueError for an unknown mode."""
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"qr received unrecognized mode '{mode}' but expected one of 'reduced' (default), 'r', or 'complete'")
     found = module_of(x).linalg.qr(x, mode)
@@ -158,13 +158,13 @@ def qr(x: Any, mode: str = "reduced") -> tuple:
 
 @in_columns
 def eigh(x: Any, uplo: str = "L") -> tuple:
-    """Eigenvalues and eigenvectors of a symmetric matrix."""
+    """Eigenvalues and eigenvectors of Hermitian matrices (*, n, n), from the triangle `uplo`."""
     return tuple(module_of(x).linalg.eigh(x, uplo))
 
 
 @in_columns
 def svd(x: Any, full_matrices: bool = True) -> tuple:
-    """U, S and Vh; nan for a matrix with infinities, which LAPACK may never come back from."""
+    """U, S and Vh; nan for a matrix with infinities, on which LAPACK may never return."""
     lib = module_of(x)
     lost = (lib.isinf(x).any((-2, -1)) & ~lib.isnan(x).any((-2, -1)))[..., None, None]
     if not lost.any():
@@ -174,7 +174,10 @@ def svd(x: Any, full_matrices: bool = True) -> tuple:
 
 
 def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> Any:
-    """The largest singular value of each matrix `x` that counts as 0: `atol`, or `rtol` (by default max(n, m) eps) times the largest."""
+    """Return the threshold at or below which singular values `s` count as zero: max(`atol`, `rtol` * largest).
+
+    `rtol` defaults to max(n, m) * eps, or to 0 where `atol` is positive.
+    """
     atol, rtol = (getattr(t, "array", t) for t in (atol, rtol))
     if rtol is None:
         eps = max(x.shape[-2:]) * float(numpy.finfo(x.dtype).eps)
@@ -184,7 +187,7 @@ def smallest(lib: Any, x: Any, s: Any, atol: Any = None, rtol: Any = None) -> An
 
 
 def pinv(x: Any, rtol: Any = None, hermitian: bool = False, atol: Any = None) -> Any:
-    """The pseudoinverse, from the singular values above the tolerance; of a Hermitian matrix from the eigenvalues."""
+    """Pseudoinverse, from the singular values above the tolerance; for a Hermitian matrix from the eigenvalues."""
     lib = module_of(x)
     if not x.size:
         return lib.zeros((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)

@@ -1,4 +1,4 @@
-"""Reductions and scans: NumPy's without their argument handling, and by PyTorch's rules."""
+"""Reductions and scans by PyTorch's rules; NumPy's ufunc methods are called directly, to skip its argument handling."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 ]  # fmt: skip
 
 _FAST = (numpy.dtype("float32"), numpy.dtype("float64"))
-_ones: dict[tuple, numpy.ndarray] = {}  # (dtype, length) -> ones: the sum over rows or columns is a product with them
+_ones: dict[tuple, numpy.ndarray] = {}  # (dtype, length) -> ones: sums over rows or columns are products with them
 
 
 def ones_of(dtype: Any, n: int) -> numpy.ndarray:
@@ -33,12 +33,12 @@ def ones_of(dtype: Any, n: int) -> numpy.ndarray:
 
 
 def _axes(axis: Any, ndim: int) -> tuple:
-    """Axes counted from 0; AxisError for one that does not exist."""
+    """Return non-negative axes; AxisError if one is out of range."""
     return tuple(range(ndim)) if axis is None else numpy.lib.array_utils.normalize_axis_tuple(axis, ndim)
 
 
 def count(x: Any, axis: Any = None) -> int:
-    """How many elements each result of a reduction over `axis` is made of."""
+    """Return how many elements each result of a reduction over `axis` combines; AxisError if an axis is out of range."""
     if axis is None or not x.ndim:
         return x.size
     axes = (axis,) if axis.__class__ is int else axis
@@ -55,13 +55,13 @@ _add_reduce = numpy.add.reduce
 
 
 def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
-    """Sum over axes. Long contiguous rows, and many short ones, are products with ones: up to 8 times faster."""
+    """Sum over axes; long contiguous rows, and many short ones, are products with ones, up to 8 times faster."""
     if axis is None and not keepdims and dtype is None and x.__class__ is numpy.ndarray and x.dtype in _FAST:
-        return _add_reduce(_rows(x), None, None, numpy.empty((), x.dtype), False)  # an array at once, and no scalar to make one of
+        return _add_reduce(_rows(x), None, None, numpy.empty((), x.dtype), False)  # returns a 0-d array directly, not a scalar to convert
     if axis is not None and x.__class__ is numpy.ndarray and x.size > 1024 and x.dtype in _FAST and dtype is None and x.flags.c_contiguous:
         axes, n, m = _axes(axis, x.ndim), x.ndim, x.shape[-1]
         if axes == (n - 1,) and n > 1:
-            out = numpy.vecdot(x, ones_of(x.dtype, m))  # row by row: a matrix product would go to several threads
+            out = numpy.vecdot(x, ones_of(x.dtype, m))  # row by row: a matrix product would use several threads
             return out[..., None] if keepdims else out
         if axes == tuple(range(n - 1)) and n > 1 and m:
             rows = x.reshape(-1, m)
@@ -71,7 +71,7 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> 
 
 
 def _rows(x: Any) -> Any:
-    """What adds up to the same as `x`: of a large contiguous array the sums of short rows, in a third of the time of the elements'."""
+    """Return an array with the same sum as `x`: the sums of short rows of a large contiguous one, which takes a third of the time."""
     if x.size <= 1 << 14 or x.__class__ is not numpy.ndarray or x.dtype not in _FAST or not x.flags.c_contiguous:
         return x
     flat, whole = x.reshape(-1), x.size >> 9 << 9
@@ -79,7 +79,7 @@ def _rows(x: Any) -> Any:
 
 
 def spread_to(x: Any, shape: tuple) -> Any:
-    """`x` broadcast to a shape, for gradients of sums: small ones are copies, made in an eighth of the time of a view."""
+    """Broadcast `x` to a shape, for gradients of sums; a small result is a copy, which takes an eighth of the time of a view."""
     if math.prod(shape) > 1 << 16:
         return broadcast_to(x, shape)
     out = numpy.empty(shape, x.dtype)
@@ -88,24 +88,24 @@ def spread_to(x: Any, shape: tuple) -> Any:
 
 
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    total = sum(x, axis, keepdims) if axis is not None or keepdims else _add_reduce(_rows(x), None)  # scalars are divided sooner
-    n = count(x, axis)  # after the sum, which refuses a wrong axis in words
+    total = sum(x, axis, keepdims) if axis is not None or keepdims else _add_reduce(_rows(x), None)  # scalars divide faster
+    n = count(x, axis)  # after the sum, which raises a readable error for a wrong axis
     return total / n if n else total * math.nan
 
 
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    """The mean squared distance from the mean, with the count reduced by `correction`."""
+    """Variance: the sum of squared distances from the mean, divided by the count minus `correction`."""
     d = x - mean(x, axis, True)
     squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
     total, n = sum(squares, axis, keepdims), count(x, axis)
-    if n > 1:  # the distances sum to n times the rounding of the mean, which far from 0 is as large as they are
+    if n > 1:  # the distances sum to n times the rounding error of the mean, which for a mean far from 0 is as large as they are
         off = numpy.square(numpy.abs(sum(d, axis, keepdims))) / n
         total = numpy.where(numpy.isfinite(off), numpy.maximum(total - off, 0), total)
     return total / (n - correction) if n > 0 and n > correction else numpy.where(total > 0, numpy.inf, numpy.nan).astype(squares.dtype)
 
 
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    """The square root of `var`, also where single precision cannot hold the squares."""
+    """Standard deviation: the square root of `var`, in float64 if the squares overflow or underflow float32."""
     out = numpy.sqrt(var(x, axis, correction, keepdims))
     if out.dtype == numpy.float32 and (numpy.isinf(out) | (out == 0)).any():
         return numpy.sqrt(var(x.astype(numpy.result_type(x.dtype, numpy.float64)), axis, correction, keepdims)).astype(out.dtype)
@@ -121,7 +121,7 @@ def count_nonzero(x: Any, axis: Any = None) -> Any:
 
 
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """log(sum(exp(x))), with the maximum taken out first."""
+    """log(sum(exp(x))), with the maximum subtracted first."""
     top = numpy.maximum.reduce(x.real, axis, None, None, True, -numpy.inf)
     top = numpy.where(numpy.isfinite(top), top, 0)
     total = sum(numpy.exp(x - top), axis, True)
@@ -130,13 +130,16 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = False) -> Any:
-    """(sum |x|^ord)^(1/ord); the largest or smallest |x| for inf and -inf, the count of non-zeros for 0."""
+    """Vector norm (sum |x|^ord)^(1/ord); the largest or smallest |x| for inf and -inf, the count of non-zeros for 0.
+
+    Refused for a negative or infinite `ord` of an empty tensor.
+    """
     if (ord < 0 or ord == math.inf) and count(x, axis) == 0:
         raise Refused(f"cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
     if ord == 0:
         return numpy.add.reduce(numpy.not_equal(x, 0), axis, x.real.dtype, None, keepdims)
     if count(x, axis) == 1:
-        return sum(numpy.abs(x), axis, keepdims)  # no power could overflow
+        return sum(numpy.abs(x), axis, keepdims)  # no power, which could overflow
     if ord == 2 and axis is None and not keepdims and x.dtype in _FAST and x.flags.c_contiguous:
         return numpy.sqrt(numpy.vdot(x, x))
     if ord == 2 and x.dtype.kind != "c":
@@ -152,7 +155,7 @@ def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = Fal
 
 def _extreme(ufunc: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     if axis.__class__ is int and axis + 1 in (0, x.ndim) and x.ndim == 2 and 1 < x.shape[1] <= 32 < len(x):
-        # short rows: column by column, 3 times faster
+        # short rows: reducing by columns is 3 times faster
         out = ufunc.reduce(numpy.ascontiguousarray(x.T), 0)
         return out[:, None] if keepdims else out
     try:
@@ -217,26 +220,26 @@ def cumsum(x: Any, axis: int) -> Any:
     lines = math.prod(x.shape[axis + 1 :])
     if x.__class__ is numpy.ndarray and x.size >= _MANY and x.dtype in _FAST and x.flags.c_contiguous and (lines == 1 or lines >= 32):
         out = _running(x.reshape(-1, x.shape[axis], lines)).reshape(x.shape)
-        if numpy.isfinite(sum(out)):  # in a product, an infinity or nan would reach what stands before it
+        if numpy.isfinite(sum(out)):  # in a product, an infinity or nan would reach earlier elements
             return out
     return _accumulated(numpy.add, x, axis)
 
 
 def _accumulated(ufunc: Any, x: Any, axis: int) -> Any:
-    """A scan with a double-precision accumulator, as in PyTorch on the CPU; it takes no longer."""
+    """Scan with a double-precision accumulator, as PyTorch does on the CPU; it takes no longer."""
     wide = _WIDER.get(x.dtype)
     return ufunc.accumulate(x, axis) if wide is None else ufunc.accumulate(x, axis, wide).astype(x.dtype)
 
 
 _WIDER = {numpy.dtype("float32"): numpy.dtype("float64"), numpy.dtype("complex64"): numpy.dtype("complex128")}
-_MANY = 1 << 14  # elements; for fewer, products take as long as sums in order
-_SIZES = (*range(16, 33), *range(15, 7, -1))  # of blocks, the best first
+_MANY = 1 << 14  # elements; for fewer, products take as long as a sequential sum
+_SIZES = (*range(16, 33), *range(15, 7, -1))  # block sizes, best first
 
 
 def _running(x: Any) -> Any:
-    """Sums along the middle axis, block by block in products with a triangle of ones, to which the blocks before are added.
+    """Cumulative sum along the middle axis: products of blocks with a triangle of ones, plus the total of the preceding blocks.
 
-    4 times faster than adding up in order, where each sum waits for the one before, and closer to PyTorch's, which it keeps in float64.
+    4 times faster than a sequential sum, where each step waits for the previous one, and closer to PyTorch's, which is kept in float64.
     """
     _, n, lines = x.shape
     size = next((d for d in _SIZES if n % d == 0), 0)
@@ -255,7 +258,7 @@ def cumprod(x: Any, axis: int) -> Any:
 
 @_along
 def logcumsumexp(x: Any, axis: int) -> Any:
-    """log(cumsum(exp(x))), pairwise and so without overflow."""
+    """log(cumsum(exp(x))), by pairwise logaddexp and so without overflow."""
     if x.dtype.kind != "c":
         return numpy.logaddexp.accumulate(x, axis)
     out = numpy.moveaxis(x.copy(), axis, 0)
@@ -266,7 +269,7 @@ def logcumsumexp(x: Any, axis: int) -> Any:
 
 @_along
 def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
-    """The largest (or smallest) so far, and where it stood last; a nan stays the extreme."""
+    """Cumulative maximum (or minimum) and the last index where it occurred; a nan stays the extreme."""
     values = (numpy.maximum if largest else numpy.minimum).accumulate(x, axis)
     places = numpy.arange(x.shape[axis]).reshape([-1 if a == axis else 1 for a in range(x.ndim)])
     return values, numpy.maximum.accumulate(numpy.where((x == values) | (x != x), places, 0), axis)
@@ -274,18 +277,18 @@ def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
 
 @_along
 def softmax(x: Any, axis: int) -> Any:
-    """exp(x) / sum(exp(x)) along one axis, with the maximum taken out first."""
+    """exp(x) / sum(exp(x)) along one axis, with the maximum subtracted first."""
     return _in_rows(x, axis, False)
 
 
 @_along
 def log_softmax(x: Any, axis: int) -> Any:
-    """log(softmax(x)), from the sum's logarithm and not from the quotient."""
+    """log(softmax(x)), computed from the logarithm of the sum rather than from the quotient."""
     return _in_rows(x, axis, True)
 
 
 def _in_rows(x: Any, axis: int, logarithm: bool) -> Any:
-    """Softmax, or its logarithm, in blocks of rows that stay in the cache."""
+    """Softmax or log-softmax in blocks of rows that stay in the cache."""
     if x.size <= 65536:
         return _exponentials(x, axis, logarithm) if x.size else numpy.empty_like(x)
     out = numpy.empty_like(x)
@@ -311,7 +314,7 @@ def _exponentials(x: Any, axis: int, logarithm: bool, out: Any = None) -> Any:
 
 
 def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
-    """How often each of 0, 1, 2, ... occurs, or the sum of its weights."""
+    """Count the occurrences of 0, 1, 2, ..., or sum their weights; Refused unless `x` is 1-d, integer and non-negative."""
     if x.dtype.kind not in "iu":
         raise Refused("only integers can be counted", NotImplementedError)
     if x.ndim != 1 or x.size and x.min() < 0:
@@ -324,7 +327,7 @@ def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
 
 @_through_host
 def histogram(x: Any, bins: int, low: float, high: float) -> Any:
-    """How many elements fall into each of `bins` equal bins; the last one is closed. Equal bounds: those of the data."""
+    """Count the elements in each of `bins` equal bins, the last one closed; equal bounds mean the data's own range."""
     if bins <= 0:
         raise Refused(f"bins must be > 0, but got {bins}")
     if low > high:
@@ -335,7 +338,7 @@ def histogram(x: Any, bins: int, low: float, high: float) -> Any:
         raise Refused(f"range of [{low}, {high}] is not finite")
     if low == high:
         low, high = low - 1, high + 1
-    low, high, n = (x.dtype.type(a) for a in (low, high, bins))  # in this order and precision PyTorch rounds
+    low, high, n = (x.dtype.type(a) for a in (low, high, bins))  # PyTorch rounds in this order and precision
     inside = x[(x >= low) & (x <= high)]
     places = numpy.minimum(((inside - low) * n / (high - low)).astype(numpy.int64), bins - 1)
     return numpy.bincount(places[places >= 0], minlength=bins).astype(x.dtype)  # half precision may overflow
@@ -343,8 +346,8 @@ def histogram(x: Any, bins: int, low: float, high: float) -> Any:
 
 @_through_host
 def search(ordered: Any, values: Any, right: bool = False) -> Any:
-    """Where `values` would be inserted into the ordered last axis: before equal elements, or after them with `right`."""
-    ordered, values = (x.astype(numpy.float32) if x.dtype.kind == "V" else x for x in (ordered, values))  # bfloat16's nan is not put last
+    """Return where `values` would be inserted into the sorted last axis: before equal elements, or after them with `right`."""
+    ordered, values = (x.astype(numpy.float32) if x.dtype.kind == "V" else x for x in (ordered, values))  # bfloat16 nan is not sorted last
     if ordered.ndim == 1:
         return _place(ordered, values, right)
     if ordered.shape[:-1] != values.shape[:-1]:
@@ -360,7 +363,7 @@ def search(ordered: Any, values: Any, right: bool = False) -> Any:
 def _place(ordered: Any, values: Any, right: bool) -> Any:
     if (ordered[1:] >= ordered[:-1]).all() and (ordered[:1] == ordered[:1]).all():
         return numpy.searchsorted(ordered, values, "right" if right else "left")
-    # unsorted, or with nans, which NumPy counts as the largest: bisect as PyTorch does
+    # unsorted, or with nans, which NumPy sorts last: bisect as PyTorch does
     low, high = numpy.zeros(values.shape, numpy.int64), numpy.full(values.shape, len(ordered))
     while (apart := low < high).any():
         mid = (low + high) // 2

@@ -1,4 +1,4 @@
-"""Array code that NumPy has no name for, written plainly: the truth that faster kernels are tested against."""
+"""Array functions that NumPy does not have, in plain form: the reference implementations that faster kernels are tested against."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..base.layout import blank, condensed, overlaps, preserve_format, told_stri
 
 
 def reshape(x: Any, shape: Any) -> Any:
-    """The elements under another shape; a view where the strides allow it."""
+    """Return the elements with another shape; a view where the strides allow it."""
     return x.reshape(shape)
 
 
 def view(x: Any, shape: Any = None, dtype: Any = None) -> Any:
-    """The same memory under another shape, or read as another dtype; ValueError when the strides do not allow it."""
+    """Return the same memory with another shape, or reinterpreted as another dtype; ValueError when the strides do not allow it."""
     if dtype is not None:
         return x.view(dtype)
     out = x.reshape(shape)
@@ -33,29 +33,29 @@ def view(x: Any, shape: Any = None, dtype: Any = None) -> Any:
 
 
 def swapaxes(x: Any, a: int, b: int) -> Any:
-    """Two dimensions exchanged; of a 0-d array, the array."""
+    """Swap two dimensions; a 0-d array is returned as a view."""
     return x.swapaxes(a, b) if x.ndim or not {a, b} <= {0, -1} else x.view()
 
 
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
-    """Some dimensions moved to other places; of a 0-d array, the array."""
+    """Move dimensions to other positions; a 0-d array is returned as a view."""
     if x.ndim or isinstance(source, (tuple, list)) and len(source) != 1:
         return module_of(x).moveaxis(x, source, destination)
     return swapaxes(x, *(d[0] if isinstance(d, (tuple, list)) else d for d in (source, destination)))
 
 
 def transpose(x: Any, axes: Any) -> Any:
-    """The dimensions in another order."""
+    """Permute the dimensions."""
     return x.transpose(axes)
 
 
 def matrix_transpose(x: Any) -> Any:
-    """The last two dimensions exchanged."""
+    """Swap the last two dimensions."""
     return x.swapaxes(-1, -2)
 
 
 def expand_dims(x: Any, axis: Any) -> Any:
-    """A new dimension of size 1 at `axis`; a view."""
+    """Insert a new dimension of size 1 at `axis`, as a view; AxisError if `axis` is out of range."""
     if not isinstance(axis, int):
         return numpy.expand_dims(x, axis)
     shape, n = x.shape, x.ndim + 1
@@ -66,7 +66,7 @@ def expand_dims(x: Any, axis: Any) -> Any:
 
 
 def broadcast_to(x: Any, shape: Any) -> Any:
-    """The elements repeated to a shape without copying: a view of the same memory, in which elements share their places."""
+    """Broadcast to a shape without copying: a view with stride 0 along the expanded dimensions; ValueError for incompatible shapes."""
     if x.shape == shape:
         return x[...]
     if not isinstance(x, numpy.ndarray) or x.base is not None and not isinstance(x.base, numpy.ndarray):
@@ -83,7 +83,7 @@ def broadcast_to(x: Any, shape: Any) -> Any:
 
 
 def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """A view of a diagonal, as writable as the array."""
+    """Return a view of a diagonal, writable if the array is."""
     out = x.diagonal(offset, dim1, dim2)
     if isinstance(out, numpy.ndarray):
         out.flags.writeable = x.flags.writeable
@@ -91,21 +91,21 @@ def diagonal(x: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 
 
 def put_diagonal(value: Any, shape: tuple, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """Zeros of `shape` with `value` on a diagonal."""
+    """Return zeros of `shape` with `value` on a diagonal."""
     out = new_zeros(value, shape)
     diagonal(out, offset, dim1, dim2)[...] = value
     return out
 
 
 def _in_memory_order(owner: numpy.ndarray) -> numpy.ndarray:
-    """The array with its dimensions in the order in which they lie in memory: contiguous, when it has its memory to itself."""
+    """Transpose the array so that its dimensions are in memory order: C-contiguous if the array is dense."""
     if owner.flags.c_contiguous:
         return owner
     return owner.transpose(sorted(range(owner.ndim), key=lambda dim: -owner.strides[dim]))
 
 
 def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
-    """A view of the array's memory under any shape and strides (in bytes), which knows whose memory it is."""
+    """Return a view of the array's memory with any shape and strides (in bytes), whose `base` is the array that owns the memory."""
     if not isinstance(x, numpy.ndarray):
         return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
     owner = x.base if isinstance(x.base, numpy.ndarray) else x
@@ -115,7 +115,7 @@ def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
 
 
 def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
-    """A view of the array's storage under any size and strides, counted in elements from its start; ValueError beyond its end."""
+    """Return a view of the array's storage; size, stride and offset are in elements. ValueError if it goes out of bounds."""
     owner = x.base if isinstance(x.base, x.__class__) else x
     if not isinstance(x, numpy.ndarray):
         return module_of(x).lib.stride_tricks.as_strided(owner.ravel()[offset:], size, tuple(s * x.itemsize for s in stride))
@@ -130,7 +130,7 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
 
 
 def _places(lib: Any, layout: tuple) -> Any:
-    """The positions in a storage of the elements of a size, stride and offset."""
+    """Return the storage index of every element of a (size, stride, offset) layout."""
     size, stride, offset = layout
     at = lib.full((1,) * len(size), offset)
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
@@ -139,7 +139,7 @@ def _places(lib: Any, layout: tuple) -> Any:
 
 
 def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Any:
-    """Numbers in place of nan and the infinities: by default 0 and the dtype's largest numbers."""
+    """Replace nan and the infinities, by default with 0 and the dtype's largest finite values."""
     lib = module_of(x)
     if x.dtype.kind == "c" or x.dtype.itemsize > 2 or x.dtype.kind in "biu":
         return lib.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
@@ -151,7 +151,7 @@ def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: fl
 
 
 def restride(x: Any, source: tuple, target: tuple) -> Any:
-    """The elements laid into an empty storage by one size, stride and offset, and read by another's."""
+    """Add the elements into zeroed storage of layout `source` and read it back as `target`; a layout is (size, stride, offset)."""
     lib = module_of(x)
     into, out = _places(lib, source), _places(lib, target)
     storage = lib.zeros(1 + max(int(p.max()) if p.size else 0 for p in (into, out)), x.dtype)
@@ -160,7 +160,7 @@ def restride(x: Any, source: tuple, target: tuple) -> Any:
 
 
 def laid_out(x: Any, format: Any) -> Any:
-    """A copy of the array whose elements lie as a memory format says."""
+    """Return a copy of the array in a memory format."""
     lib = module_of(x)
     if format is preserve_format:
         return lib.array(x)
@@ -170,8 +170,8 @@ def laid_out(x: Any, format: Any) -> Any:
 
 
 def view_as_real(x: Any) -> Any:
-    """Complex numbers as pairs, in a new last dimension; a view."""
-    x = numpy.asarray(x) if isinstance(x, numpy.generic) else x  # NumPy makes a scalar of a conjugate without dimensions
+    """View complex elements as pairs (real, imaginary) in a new last dimension."""
+    x = numpy.asarray(x) if isinstance(x, numpy.generic) else x  # NumPy returns a scalar for the conjugate of a 0-d array
     half = x.real
     if not isinstance(x, numpy.ndarray):
         return module_of(x).lib.stride_tricks.as_strided(half, (*x.shape, 2), (*x.strides, half.itemsize))
@@ -179,8 +179,8 @@ def view_as_real(x: Any) -> Any:
 
 
 def view_as_complex(x: Any) -> Any:
-    """Pairs in the last dimension as complex numbers; a view."""
-    if not x.size:  # whose strides say nothing
+    """View pairs in the last dimension as complex elements; ValueError if the strides do not allow it."""
+    if not x.size:  # the strides of an empty array are meaningless
         return module_of(x).zeros(x.shape[:-1], numpy.result_type(x.dtype, numpy.complex64))
     if x.strides[-1] != x.itemsize:
         raise ValueError("Tensor must have a last dimension with stride 1")
@@ -191,12 +191,12 @@ def view_as_complex(x: Any) -> Any:
 
 
 def frexp(x: Any) -> tuple:
-    """Mantissas of size 1/2 to 1, and exponents of 2."""
+    """Decompose into mantissas with magnitude in [0.5, 1) and exponents of 2."""
     return tuple(module_of(x).frexp(x))
 
 
 def windows(x: Any, dim: int, size: int, step: int) -> Any:
-    """A view of all windows of `size` elements along a dimension, `step` apart, as a new last dimension."""
+    """View all windows of `size` elements along `dim`, `step` apart, in a new last dimension; ValueError for a bad size or step."""
     dim = _axis(x, dim)
     n = x.shape[dim] if x.ndim else 1
     if size > n:
@@ -211,7 +211,7 @@ def windows(x: Any, dim: int, size: int, step: int) -> Any:
 
 
 def put_windows(value: Any, shape: tuple, dim: int, size: int, step: int) -> Any:
-    """Zeros of `shape` with windows added where `windows` reads them."""
+    """Return zeros of `shape` with windows added where `windows` reads them: its transpose."""
     out = new_zeros(value, shape)
     if not shape:
         return value.reshape(-1)[0] + out if size else out
@@ -223,7 +223,7 @@ def put_windows(value: Any, shape: tuple, dim: int, size: int, step: int) -> Any
 
 
 def flip(x: Any, axis: Any = None) -> Any:
-    """The elements in reverse order along some dimensions; a copy, for negative strides are a trap to other libraries."""
+    """Reverse the elements along the given dimensions; a copy, since other libraries may mishandle negative strides."""
     axis = (axis,) if isinstance(axis, int) else axis
     if axis is not None and len({d % max(x.ndim, 1) for d in axis}) != len(axis):
         raise ValueError(f"dim {axis[-1]} appears multiple times in the list of dims")
@@ -239,12 +239,12 @@ def _axis(x: Any, dim: int) -> int:
 
 
 def module_of(x: Any) -> Any:
-    """The array library of an array: NumPy or CuPy."""
+    """Return the array library of an array: NumPy or CuPy."""
     return numpy if isinstance(x, (numpy.ndarray, numpy.generic)) else import_module("cupy")
 
 
 def _along(fn: Callable) -> Callable:
-    """Let `fn(x, axis, ...)`, for axes from 0 on, take any axis, and a 0-d array as one of length 1."""
+    """Decorate `fn(x, axis, ...)`, which expects a non-negative axis, to take any valid axis, and a 0-d array as one of length 1."""
 
     @functools.wraps(fn)
     def call(x: Any, axis: int, *args: Any) -> Any:
@@ -258,7 +258,7 @@ def _along(fn: Callable) -> Callable:
 
 
 def _through_host(fn: Callable) -> Callable:
-    """Let a function of NumPy arrays take a GPU's too."""
+    """Decorate a function of NumPy arrays to accept GPU arrays, by copying to the host and back."""
 
     @functools.wraps(fn)
     def call(x: Any, *rest: Any) -> Any:
@@ -272,7 +272,7 @@ def _through_host(fn: Callable) -> Callable:
 
 
 def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
-    """Zeros on the device of `beside`, and of its dtype unless another is given."""
+    """Return zeros on the device of `beside`, with its dtype unless another is given."""
     return module_of(beside).zeros(shape, dtype or beside.dtype)
 
 
@@ -280,31 +280,31 @@ def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
 
 
 def read_through(x: Any, path: tuple) -> Any:
-    """What is seen of `x` at the end of a path of view ops: `((op, attrs), ...)`."""
+    """Return the view of `x` at the end of a path of view ops, `((op, attrs), ...)`."""
     xp = import_module(f"{__package__}.{'cpu' if module_of(x) is numpy else 'gpu'}")
     x = module_of(x).asarray(x)  # a NumPy scalar has no views
     for op, attrs in path:
         if op.name == "strided_view" and (isinstance(x.base, x.__class__) or (x.shape, told_strides(x), 0) != attrs["source"]):
-            # the numbers of what is seen, as a gradient has them, in a storage of another layout
+            # `x` has another layout than the path expects, as a gradient may: copy its elements into a storage with the expected one
             storage = module_of(x).zeros(1 + int(_places(module_of(x), attrs["source"]).max(initial=0)), x.dtype)
             storage[_places(module_of(x), attrs["source"])] = x
             x = storage
         try:
             x = op.forward(xp, x, **attrs)
-        except ValueError:  # a gradient may have strides that do not allow this view
+        except ValueError:  # the strides of a gradient may not allow this view
             x = op.forward(xp, module_of(x).ascontiguousarray(x), **attrs)
     return x
 
 
 def write_through(x: Any, value: Any, path: tuple) -> Any:
-    """A copy of `x` with what is seen at the end of the path replaced by `value`."""
+    """Return a copy of `x` in which the view at the end of the path holds `value`."""
     for order in "KC":
-        out = module_of(x).array(x, order=order)  # also makes a NumPy scalar a writable array
+        out = module_of(x).array(x, order=order)  # also turns a NumPy scalar into a writable array
         seen = read_through(out, path)
         if seen is out or seen.base is out:
             seen[...] = value
             return out
-    # a step of the path copies: look up where its elements come from
+    # a step of the path copies: look up where its elements lie in `x`
     out.reshape(-1)[read_through(module_of(x).arange(x.size).reshape(x.shape), path)] = value
     return out
 
@@ -313,7 +313,7 @@ def write_through(x: Any, value: Any, path: tuple) -> Any:
 
 
 def constant_pad(x: Any, pad: tuple, value: Any = 0) -> Any:
-    """A number around the array: `pad` holds (before, after) from the last dimension on; negative sizes cut off."""
+    """Pad with a constant; `pad` holds (before, after) pairs from the last dimension backwards, and negative sizes crop."""
     n = x.ndim
     widths = [(0, 0)] * (n - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     shape = tuple(size + a + b for size, (a, b) in zip(x.shape, widths, strict=True))

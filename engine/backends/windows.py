@@ -1,4 +1,4 @@
-"""Where the windows of convolutions and pools lie: sizes, padding, and strided views of every window at once."""
+"""Sliding windows of convolutions and pools: output sizes, padding, and strided views of all windows at once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from .reference import module_of
 
 
 def each(value: Any, n: int, name: str) -> tuple:
-    """One number for each of `n` dimensions, from a single one or from a sequence."""
-    if not getattr(value, "ndim", 1) or not hasattr(value, "__iter__"):  # a tensor of one number is a number
+    """Expand to `n` integers, one per dimension, from a single value or a sequence of 1 or `n`."""
+    if not getattr(value, "ndim", 1) or not hasattr(value, "__iter__"):  # a 0-d tensor is a scalar
         return (int(value),) * n
     values = tuple(int(v) for v in value)
     if len(values) == 1:
@@ -27,14 +27,14 @@ def each(value: Any, n: int, name: str) -> tuple:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Windows:
-    """Windows over the last dimensions of an array; each field has one entry for each of these dimensions."""
+    """Windows over the last dimensions of an array; each field has one entry per dimension."""
 
-    size: tuple  # of the input
+    size: tuple  # input size
     kernel: tuple
     stride: tuple
     pads: tuple  # (before, after)
     dilation: tuple
-    out: tuple  # how many windows
+    out: tuple  # number of windows
 
     @functools.cached_property
     def padded(self) -> tuple:
@@ -42,12 +42,12 @@ class Windows:
 
     @functools.cached_property
     def inside(self) -> tuple:
-        """The place of the input within the padded input, as an index."""
+        """Index of the input within the padded input."""
         return (..., *[slice(lo, lo + n) for n, (lo, _) in zip(self.size, self.pads, strict=True)])
 
     @functools.cached_property
     def plain(self) -> bool:
-        """Whether each window is one element and every element is one window."""
+        """Whether each window is one element and each element one window: kernel 1, no padding, same size."""
         return self.out == self.size and all(k == 1 for k in self.kernel) and not any(map(any, self.pads))
 
     @functools.cached_property
@@ -61,23 +61,23 @@ class Windows:
 
     @functools.cached_property
     def tiles(self) -> bool:
-        """Whether every element of the padded input lies in one window."""
+        """Whether every element of the padded input lies in exactly one window."""
         whole = all(m * k == n for m, k, n in zip(self.out, self.kernel, self.padded, strict=True))
         return whole and self.stride == self.kernel and all(d == 1 for d in self.dilation)
 
     @functools.cached_property
     def along(self) -> tuple:
-        """For each dimension, where each element of a window lies in every window: slices of that dimension of the padded input."""
+        """For each dimension and kernel position, a slice of the padded input that selects that position in every window."""
         sizes = zip(self.kernel, self.dilation, self.stride, self.out, strict=True)
         return tuple([slice(t * d, t * d + s * (n - 1) + 1, s) for t in range(k)] for k, d, s, n in sizes)
 
     @functools.cached_property
     def taps(self) -> tuple:
-        """For each element of a window, where it lies in every window: an index into the padded input."""
+        """For each kernel position, an index into the padded input that selects that position in every window."""
         return tuple((..., *places) for places in itertools.product(*self.along))
 
     def pad(self, x: Any, fill: Any = 0) -> Any:
-        """The input with its padding around it; the input itself where there is none."""
+        """Return the padded input; the input itself if there is no padding."""
         if self.bare:
             return x
         out = module_of(x).full((*x.shape[: -len(self.size)], *self.padded), fill, dtype=x.dtype)
@@ -85,7 +85,7 @@ class Windows:
         return out
 
     def view(self, x: Any) -> Any:
-        """Every window of a padded input without copying: shape (..., *kernel, *out)."""
+        """View every window of a padded input without copying: shape (..., *kernel, *out)."""
         n = len(self.size)
         lead, steps = x.strides[:-n], x.strides[-n:]
         inner = tuple(s * d for s, d in zip(steps, self.dilation, strict=True))
@@ -94,13 +94,13 @@ class Windows:
 
     @functools.cached_property
     def rows(self) -> Windows | Rows:
-        """The same windows over images laid out as one row each, where that makes short inner loops long."""
+        """The same windows over flattened images (`Rows`), if that makes short inner loops long; otherwise `self`."""
         gaps = math.prod(self.padded[1:]) / max(math.prod(self.out[1:]), 1)
         short = len(self.size) > 1 and set(self.stride) == {1} and math.prod(self.kernel) > 1 and 0 < self.out[-1] <= 64
         return Rows(self) if short and gaps <= 1.5 else self
 
     def crop(self, out: Any) -> Any:
-        """What `Rows` computes between the windows, taken away; here there is nothing."""
+        """Remove the extra elements that `Rows` computes between windows; there are none here."""
         return out
 
     def spread(self, g: Any) -> Any:
@@ -108,14 +108,14 @@ class Windows:
         return g
 
     def inner(self, wide: Any) -> Any:
-        """A padded input without its padding."""
+        """Remove the padding of a padded input."""
         return wide if self.bare else wide[self.inside]
 
 
 class Rows:
-    """Windows of stride 1 over padded images, each laid out as one row: every tap is one slice of it.
+    """Windows of stride 1 over padded images, each flattened to one row, so that every tap is a single slice.
 
-    Windows that begin at the end of a line and go on in the next one are computed too, and cropped.
+    Windows that wrap from the end of one line to the next are computed too, and cropped.
     """
 
     plain = False
@@ -153,7 +153,7 @@ class Rows:
 
 
 def remembered(fn: Callable) -> Callable:
-    """Keep the answers for the last arguments; lists among these become tuples."""
+    """Memoize a function (the last 512 calls); list arguments become tuples."""
     found = functools.lru_cache(512)(fn)
 
     @functools.wraps(fn)
@@ -170,7 +170,7 @@ def _positive(values: tuple, rule: str) -> None:
 
 @remembered
 def place(size: tuple, kernel: tuple, stride: Any, padding: Any, dilation: Any, out: tuple | None = None) -> Windows:
-    """A convolution's windows. `padding` may be "same" or "valid"; `out` fixes how many windows there are."""
+    """Return a convolution's windows; `padding` may be "same" or "valid", and `out` overrides the output size."""
     n = len(kernel)
     stride, dilation = each(stride, n, "stride"), each(dilation, n, "dilation")
     _positive(stride, "non-positive stride is not supported")
@@ -200,7 +200,7 @@ def place(size: tuple, kernel: tuple, stride: Any, padding: Any, dilation: Any, 
 
 @remembered
 def place_pool(size: tuple, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Windows:
-    """A pool's windows. With `ceil_mode` a last window may hang over the end, so long as it starts inside."""
+    """Return a pool's windows; with `ceil_mode` the last window may extend past the end if it starts inside."""
     n = len(size)
     kernel = each(kernel, n, "kernel_size")
     stride = kernel if stride is None or (hasattr(stride, "__len__") and not len(stride)) else each(stride, n, "stride")
