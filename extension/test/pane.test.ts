@@ -6,6 +6,7 @@ import { Headers } from "../src/view/graph/headers";
 import { layout, type Box } from "../src/view/graph/layout";
 import { marksOf } from "../src/view/graph/marks";
 import { GraphPane } from "../src/view/graph/pane";
+import { WORDS } from "../src/view/graph/fit";
 import { NO_GRADIENTS } from "../src/view/panes/gradients";
 import { TOP } from "../src/view/graph/tree";
 import view from "../src/view/index";
@@ -129,5 +130,32 @@ describe("a large graph", () => {
     expect([...root.querySelectorAll("[data-key]")].map((element) => element.getAttribute("data-key"))).toEqual(expect.arrayContaining(["g0", "g1000000000"]));
     close();
     el.remove();
+  });
+});
+
+describe("the camera", () => {
+  afterEach(() => void vi.useRealTimers());
+
+  it("is dragged from where a glide ends, so that what the glide brings into sight can be read", () => {
+    vi.useFakeTimers({ toFake: ["requestAnimationFrame", "cancelAnimationFrame", "performance"] });
+    const recording = recordingOf(lstm(14));
+    const scene = layout(recording, allGroups(recording), "down");
+    const pane = new GraphPane(new Proxy({}, { get: () => () => undefined }) as never, "p-");
+    pane.element.setPointerCapture = () => undefined; // jsdom has none
+    const scale = () => Number(/scale\((.*)\)/.exec(pane.element.querySelector("svg > g")!.getAttribute("transform")!)![1]);
+    pane.size = { w: 600, h: 400 };
+    pane.show(scene, recording, marksOf({ ...START, recording }, NO_GRADIENTS), false);
+    pane.fit();
+    vi.advanceTimersToNextFrame();
+    expect(scale()).toBeLessThan(WORDS);
+    pane.reveal(scene.boxes.find((box) => box.kind === "op")!.key);
+    vi.advanceTimersToNextFrame();
+    expect(scale()).toBeLessThan(WORDS);
+    for (const [type, x] of [["pointerdown", 100], ["pointermove", 160]] as const) {
+      pane.element.dispatchEvent(new MouseEvent(type, { clientX: x, clientY: 100, buttons: 1 }));
+    }
+    vi.advanceTimersToNextFrame();
+    expect(scale()).toBeCloseTo(WORDS, 3);
+    pane.close();
   });
 });

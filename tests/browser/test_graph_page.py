@@ -208,6 +208,7 @@ def test_a_pass_brings_its_iteration_and_headers_stay_in_sight(lab):
     expect(slider).to_have_attribute("aria-valuenow", "6")
     view.get_by_test_id("wb-first").click()
     view.get_by_test_id("wb-next").click()
+    expect(view.locator(".stepper")).to_have_attribute("data-index", "1")
     expect(slider).to_have_attribute("aria-valuenow", "5")
     wait_until_inside(group(view, "iteration turn 5"), view.locator(".wb-box.current:not(.open)"))
 

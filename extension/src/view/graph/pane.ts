@@ -81,7 +81,7 @@ export class GraphPane {
     );
     this.stop.push(
       listenGestures(this.element, {
-        camera: () => this.camera,
+        camera: () => this.arrive(),
         move: (camera) => this.moveByHand(camera),
         focused: () => (this.element.getRootNode() as ShadowRoot).activeElement === this.element,
       }),
@@ -225,7 +225,7 @@ export class GraphPane {
   }
 
   zoom(factor: number): void {
-    this.moveByHand(zoomAt(this.camera, factor, this.size.w / 2, this.size.h / 2));
+    this.moveByHand(zoomAt(this.arrive(), factor, this.size.w / 2, this.size.h / 2));
   }
 
   boxOf(key: string): Box | undefined {
@@ -257,11 +257,12 @@ export class GraphPane {
     advance();
   }
 
-  /** Ends a glide where it was going: another scene, size or camera must not be overtaken by its next frame. */
-  private arrive(): void {
+  /** Ends a glide at its goal, so that its next frame cannot overtake another scene, size or camera. A drag starts from there too. */
+  private arrive(): Camera {
     cancelAnimationFrame(this.gliding);
     this.camera = this.goal ?? this.camera;
     this.goal = null;
+    return this.camera;
   }
 
   private moveByHand(camera: Camera): void {
