@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import cupy  # pyright: ignore[reportMissingImports]
 import numpy
-from cupy import gcd, lcm, log1p, where  # noqa: F401  # pyright: ignore[reportMissingImports]  NumPy's have forms of their own
+from cupy import gcd, lcm, log1p, where  # noqa: F401  # pyright: ignore[reportMissingImports]  the NumPy backend defines its own
 from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
 
 from ..base.errors import OutOfMemoryError, Refused
@@ -319,8 +319,6 @@ def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = Fal
         return sum(x != 0, axis, keepdims, size.dtype)
     if math.isinf(ord) or count(x, axis) == 1:
         return (max if ord > 0 else min)(size, axis, keepdims)
-    if count(x, axis) == 1:
-        return sum(size, axis, keepdims)
     return cupy.sqrt(sum(size * size, axis, keepdims)) if ord == 2 else sum(size**ord, axis, keepdims) ** (1 / ord)
 
 
