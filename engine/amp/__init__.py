@@ -1,4 +1,4 @@
-"""`engine.amp`: mixed precision. What it casts, and when, is in `engine/core/casting.py`."""
+"""`engine.amp`: mixed precision. The casting rules are in `engine/core/casting.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`autocast`: inside, ops run in the dtype that suits them; and what user-written functions need to follow it."""
+"""`autocast`, inside which each op runs in the dtype that suits it, and decorators that make custom autograd functions follow it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ _LOWER = (dtypes.bfloat16, dtypes.float16)
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether there is an autocast for a type of device."""
+    """Whether autocast exists for a device type."""
     return device_type in casting.DEFAULTS
 
 
 class autocast:
-    """A context, or a decorator, in which products and convolutions run in `dtype` and what needs its range in float32.
+    """Context manager and decorator: products and convolutions run in `dtype`, ops that need float32's range or precision in float32.
 
-    `device_type` is the type of the tensors' device: "cpu" (bfloat16 by default) or "cuda" (float16); others can be named and have no
-    tensors here. Parameters stay what they are, and so do the dtypes of their gradients. It holds for one thread. With
-    `enabled=False` it is off inside. `cache_enabled`: a parameter is cast once until the outermost autocast ends.
-    Without a GPU "cuda", and a `dtype` other than bfloat16 and float16, give a warning and no autocast; RuntimeError for an unknown device.
+    `device_type` is "cpu" (bfloat16 by default) or "cuda" (float16); PyTorch's other device types are accepted but have no tensors here.
+    Parameters and the dtypes of their gradients are unchanged. It applies to the current thread only, and `enabled=False` turns autocast
+    off inside. With `cache_enabled`, each parameter is cast once until the outermost autocast ends.
+    "cuda" without a GPU, and a `dtype` other than bfloat16 and float16, disable autocast with a warning. Raises RuntimeError for an unknown
+    device type and for bfloat16 on "cuda".
     """
 
     def __init__(self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
@@ -41,7 +42,7 @@ class autocast:
         self.fast_dtype = casting.get_autocast_dtype(device_type) if dtype is None else dtype
         self._cache_enabled = casting.is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         self._enabled = enabled and self._supported()
-        self._before: list[tuple] = []  # one entry for each block that runs: a decorated function may call itself
+        self._before: list[tuple] = []  # one entry per active block: a decorated function may call itself
 
     def _supported(self) -> bool:
         name = self.device.upper()
@@ -96,9 +97,9 @@ class autocast:
 
 
 def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: Any = None) -> Callable:
-    """Decorate `forward` of an `autograd.Function`: `custom_bwd` of the same device then runs `backward` under the same autocast.
+    """Decorate `forward` of an `autograd.Function`, so that `custom_bwd` for the same device type runs `backward` under the same autocast.
 
-    With `cast_inputs` (a dtype), under an autocast, floating-point inputs come in that dtype and the autocast is off inside.
+    With `cast_inputs` (a dtype) and autocast on, floating-point inputs are cast to that dtype and autocast is off inside `forward`.
     """
     _require_name(device_type)
     if fwd is None:
@@ -117,7 +118,7 @@ def custom_fwd(fwd: Callable | None = None, *, device_type: str, cast_inputs: An
 
 
 def custom_bwd(bwd: Callable | None = None, *, device_type: str) -> Callable:
-    """Decorate `backward` of an `autograd.Function` whose `forward` has `custom_fwd`."""
+    """Decorate `backward` of an `autograd.Function` whose `forward` is decorated with `custom_fwd`."""
     _require_name(device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
@@ -136,7 +137,7 @@ def _require_name(device_type: Any) -> None:
 
 
 def _cast(value: Any, device_type: str, dtype: Any) -> Any:
-    """A value with the floating-point tensors of the device in it cast; float64 stays."""
+    """Cast the floating-point tensors on the device, except float64, inside nested mappings and iterables."""
     if isinstance(value, Tensor):
         yes = value.is_floating_point() and value.device.type == device_type and value.dtype is not dtypes.float64
         return value.to(dtype) if yes else value

@@ -1,4 +1,4 @@
-"""`GradScaler`: losses times a large number, so that gradients in half precision do not become 0, and the number that suits them."""
+"""`GradScaler`: multiplies losses by a large scale, so that half-precision gradients do not underflow, and adapts the scale."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["GradScaler", "OptState"]
 
 
 class OptState(Enum):
-    """How far an optimizer has come since the last `update()`."""
+    """The stage of an optimizer since the last `update()`."""
 
     READY = 0
     UNSCALED = 1
@@ -33,12 +33,12 @@ def _new_state() -> dict[str, Any]:
 
 
 class GradScaler:
-    """Gradients scaled and unscaled: `scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()`.
+    """Scale losses and unscale gradients: `scaler.scale(loss).backward(); scaler.step(optimizer); scaler.update()`.
 
-    The scale starts at `init_scale`; after `growth_interval` steps without an infinite or nan gradient it is multiplied by `growth_factor`,
-    after a step with one by `backoff_factor`, and that step of the optimizer is left out. With `enabled=False`, and with `device="cuda"`
-    where there is no GPU (and a warning), losses stay as they are and `step` is the optimizer's own.
-    AssertionError unless growth_factor > 1 and backoff_factor < 1.
+    The scale starts at `init_scale`. After `growth_interval` consecutive steps without an infinite or nan gradient it is multiplied by
+    `growth_factor`; after a step with one, which the optimizer skips, by `backoff_factor`. With `enabled=False`, or `device="cuda"`
+    without a GPU (which warns), losses are unchanged and `step` only calls the optimizer's.
+    Raises AssertionError unless growth_factor > 1 and backoff_factor < 1.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class GradScaler:
             raise AssertionError("The backoff factor must be < 1.0.")
         self._init_scale, self._init_growth_tracker = init_scale, 0
         self._scale: Tensor | None = None  # 0-d, float32, on the device of the first loss
-        self._growth_tracker: Tensor | None = None  # 0-d, int32: steps since an infinite gradient, or since the last growth
+        self._growth_tracker: Tensor | None = None  # 0-d, int32: steps since the last infinite gradient or growth
         self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
         self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_new_state)
 
     # -- one iteration ---------------------------------------------------------------------------------------------------------
 
     def scale(self, outputs: Any) -> Any:
-        """A tensor, or tensors in lists, tuples and other iterables, times the scale. ValueError for anything else."""
+        """Multiply a tensor, or the tensors in lists, tuples and other iterables, by the scale. ValueError for anything else."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -80,9 +80,9 @@ class GradScaler:
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divide the gradients of an optimizer's parameters by the scale, say to clip them; `step` does it otherwise.
+        """Divide the gradients of an optimizer's parameters by the scale, for example to clip them; otherwise `step` does it.
 
-        RuntimeError when it was done since the last `update()`; ValueError for gradients in float16.
+        RuntimeError if they are already unscaled, or `step` was called, since the last `update()`; ValueError for float16 gradients.
         """
         if not self._enabled:
             return
@@ -97,9 +97,10 @@ class GradScaler:
         state["stage"] = OptState.UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """Unscale the gradients, and make the optimizer's step, with these arguments, unless one of them is infinite or nan.
+        """Unscale the gradients and call `optimizer.step(*args, **kwargs)`, unless a gradient is infinite or nan.
 
-        RuntimeError for a second step before `update()`, and for a closure.
+        Returns the result of the optimizer's step, or None if it was skipped. RuntimeError for a second step before `update()`, and for a
+        `closure` keyword.
         """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
@@ -121,7 +122,7 @@ class GradScaler:
         return result
 
     def _step_that_scales(self, optimizer: Any, state: dict, scale: Tensor, args: tuple, kwargs: dict) -> Any:
-        """A program's own optimizer that unscales by itself, from `optimizer.grad_scale` and `optimizer.found_inf`."""
+        """Step an optimizer that unscales gradients itself, from its attributes `grad_scale` and `found_inf`."""
         ready = state["stage"] is OptState.READY
         if ready:
             state["found_inf_per_device"] = self._unscale_grads_(optimizer, 1.0, scale.device, True)
@@ -135,9 +136,9 @@ class GradScaler:
             del optimizer.grad_scale, optimizer.found_inf
 
     def update(self, new_scale: Any = None) -> None:
-        """The end of an iteration: the scale grows, shrinks or stays; or it becomes `new_scale`, a float or a tensor of one element.
+        """Adapt the scale at the end of an iteration, or set it to `new_scale`, a float or a one-element tensor.
 
-        AssertionError when no optimizer's gradients have been looked at since the last time.
+        AssertionError if no optimizer's gradients were checked since the last update.
         """
         if not self._enabled:
             return
@@ -168,7 +169,7 @@ class GradScaler:
         if steps == self._growth_interval:
             with numpy.errstate(over="ignore"):
                 grown = float(numpy.float32(now * self._growth_factor))
-            if math.isfinite(grown):  # a scale beyond float32's range would make every gradient infinite
+            if math.isfinite(grown):  # an infinite scale would make every gradient infinite
                 scale.fill_(grown)
             steps = 0
         tracker.fill_(steps)
@@ -176,7 +177,7 @@ class GradScaler:
     # -- gradients -------------------------------------------------------------------------------------------------------------
 
     def _unscale_grads_(self, optimizer: Any, inverse: float, home: Any, allow_fp16: bool) -> dict[Any, Tensor]:
-        """Multiply the gradients by `inverse`; by device, 1 where one was infinite or nan."""
+        """Multiply the gradients by `inverse`; return {device: 1.0 if any gradient there was infinite or nan, else 0.0}."""
         found: dict[Any, bool] = {}
         with no_grad():
             for param in (p for group in optimizer.param_groups for p in group["params"]):
@@ -215,33 +216,33 @@ class GradScaler:
         return self._enabled
 
     def get_scale(self) -> float:
-        """The scale; 1.0 when this scaler is off."""
+        """The current scale; 1.0 if the scaler is disabled."""
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else float(self._scale.item())
 
     def get_growth_factor(self) -> float:
-        """What the scale grows by."""
+        """The factor by which the scale grows."""
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Choose what the scale grows by."""
+        """Set the factor by which the scale grows."""
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale shrinks by."""
+        """The factor by which the scale shrinks."""
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Choose what the scale shrinks by."""
+        """Set the factor by which the scale shrinks."""
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """How many good steps let the scale grow."""
+        """The number of consecutive steps without an infinite gradient after which the scale grows."""
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Choose how many good steps let the scale grow."""
+        """Set the number of consecutive steps without an infinite gradient after which the scale grows."""
         self._growth_interval = new_interval
 
     def _get_growth_tracker(self) -> int:
@@ -250,7 +251,7 @@ class GradScaler:
         return self._init_growth_tracker if self._growth_tracker is None else int(self._growth_tracker.item())
 
     def state_dict(self) -> dict[str, Any]:
-        """PyTorch's five entries as plain numbers; empty when this scaler is off."""
+        """PyTorch's five entries as Python numbers; empty if the scaler is disabled."""
         if not self._enabled:
             return {}
         return {
@@ -262,7 +263,7 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` gave; nothing when this scaler is off. RuntimeError for an empty one."""
+        """Load the result of `state_dict()`; does nothing if the scaler is disabled. RuntimeError for an empty one."""
         if not self._enabled:
             return
         if not state_dict:

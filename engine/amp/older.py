@@ -1,4 +1,4 @@
-"""Autocast's older names, one set for each type of device, which PyTorch warns about."""
+"""PyTorch's deprecated autocast functions, one set per device type; each warns and calls its replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sparse arrays in coordinate form: what a sparse gradient is while it travels, and the product of a sparse matrix and a dense one."""
+"""Sparse arrays in coordinate (COO) format, used for sparse gradients, and the product of a sparse and a dense matrix."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["coo_matmul", "sparse_rows"]
 
 
 class Coo:
-    """`values[i]` at the place `indices[:, i]`, zeros elsewhere; equal places add up. Dimensions after the indexed ones are dense."""
+    """`values[i]` at the place `indices[:, i]`, zeros elsewhere; values at equal places add up. The dimensions not indexed are dense."""
 
     __slots__ = ("indices", "values", "shape", "__weakref__")
-    __array_ufunc__ = None  # NumPy's operators leave the work to ours
+    __array_ufunc__ = None  # makes NumPy's operators defer to those below
     base = None
-    run: ClassVar[Any] = None  # what runs an op on sparse tensors, and
-    tensor: ClassVar[Any] = None  # the tensor of such an array; engine/sparse puts both here
+    run: ClassVar[Any] = None  # runs an op on sparse tensors; set by engine/sparse
+    tensor: ClassVar[Any] = None  # makes a tensor from such an array; set by engine/late, then by engine/sparse
 
     def __init__(self, indices: Any, values: Any, shape: tuple[int, ...]):
         self.indices, self.values, self.shape = indices, values, shape
@@ -56,7 +56,7 @@ class Coo:
         return self._like(self.values.conj())
 
     def dense(self) -> Any:
-        """The array with all its zeros."""
+        """Return the dense array, zeros included."""
         return self + module_of(self.values).zeros(self.shape, self.dtype)
 
     def __neg__(self) -> Coo:
@@ -73,7 +73,7 @@ class Coo:
     __radd__ = __add__
 
     def coalesced(self) -> Coo:
-        """Each place once, in the order of a dense array."""
+        """Return the array with each place once, in row-major order, and values at equal places summed."""
         lib, k = module_of(self.values), len(self.indices)
         flat = lib.zeros(self.indices.shape[1], numpy.int64)
         for row, n in zip(self.indices, self.shape, strict=False):
@@ -85,7 +85,7 @@ class Coo:
 
 
 def sparse_rows(g: Any, index: Any, count: int, padding_idx: int | None, scale: bool) -> Coo:
-    """The gradient of a table of `count` rows of which `index` read some: `add_rows`, without the zeros."""
+    """Return the sparse gradient of a table of `count` rows that was read at `index`: `add_rows` without the zeros; `scale` is unused."""
     lib, places = module_of(g), index.reshape(-1)
     values = g.reshape(places.size, *g.shape[index.ndim :])
     if padding_idx is not None:
@@ -95,7 +95,7 @@ def sparse_rows(g: Any, index: Any, count: int, padding_idx: int | None, scale: 
 
 
 def coo_matmul(values: Any, other: Any, indices: Any, rows: int) -> Any:
-    """The product of the sparse matrix with `values` at `indices` (2, n), of so many rows, and a dense matrix."""
+    """Return the dense product of a sparse matrix of `rows` rows, with `values` at `indices` (2, n), and the dense matrix `other`."""
     lib = module_of(values)
     if lib is numpy and values.dtype.kind in "fc" and values.dtype.itemsize >= 4:
         from scipy.sparse import coo_array

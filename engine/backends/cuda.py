@@ -1,6 +1,6 @@
-"""`engine.backends.cuda`: PyTorch's switches of how a GPU computes. They can be set and read; the arrays' code is in `gpu.py`.
+"""`engine.backends.cuda`: PyTorch's switches for GPU computation. They can be set and read; the GPU code itself is in `gpu.py`.
 
-CuPy's products are of full float32 precision, and attention is written out in ops, so none of the switches changes a result here.
+No switch changes a result: CuPy's products have full float32 precision, and attention is composed of ops.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 
 class _Products:
-    """Switches of matrix products: `engine.backends.cuda.matmul.allow_tf32 = True`. An unknown one is an AttributeError."""
+    """Switches for matrix products: `engine.backends.cuda.matmul.allow_tf32 = True`. Setting an unknown one raises AttributeError."""
 
     __slots__ = (
         "allow_bf16_reduced_precision_reduction",
@@ -32,47 +32,47 @@ _attention = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 
 
 def is_built() -> bool:
-    """Whether CuPy is installed, with which GPUs are used."""
+    """Whether CuPy, through which GPUs are used, is installed."""
     return importlib.util.find_spec("cupy") is not None
 
 
 def flash_sdp_enabled() -> bool:
-    """What `enable_flash_sdp` said last."""
+    """The value last set by `enable_flash_sdp`."""
     return _attention["flash"]
 
 
 def mem_efficient_sdp_enabled() -> bool:
-    """What `enable_mem_efficient_sdp` said last."""
+    """The value last set by `enable_mem_efficient_sdp`."""
     return _attention["mem_efficient"]
 
 
 def math_sdp_enabled() -> bool:
-    """What `enable_math_sdp` said last."""
+    """The value last set by `enable_math_sdp`."""
     return _attention["math"]
 
 
 def cudnn_sdp_enabled() -> bool:
-    """What `enable_cudnn_sdp` said last."""
+    """The value last set by `enable_cudnn_sdp`."""
     return _attention["cudnn"]
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Note a wish; there is one implementation of attention."""
+    """Record a setting without effect: there is one implementation of attention."""
     _attention["flash"] = bool(enabled)
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Note a wish; there is one implementation of attention."""
+    """Record a setting without effect: there is one implementation of attention."""
     _attention["mem_efficient"] = bool(enabled)
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Note a wish; there is one implementation of attention."""
+    """Record a setting without effect: there is one implementation of attention."""
     _attention["math"] = bool(enabled)
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Note a wish; there is one implementation of attention."""
+    """Record a setting without effect: there is one implementation of attention."""
     _attention["cudnn"] = bool(enabled)
 
 
@@ -80,7 +80,7 @@ def enable_cudnn_sdp(enabled: bool) -> None:
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[None]:
-    """Note wishes for the time of a `with` block."""
+    """Record settings for the duration of a `with` block."""
     before = dict(_attention)
     _attention.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
     try:
@@ -90,7 +90,7 @@ def sdp_kernel(
 
 
 def preferred_linalg_library(backend: str | None = None) -> str:
-    """ "default": CuPy chooses between cuSOLVER and cuBLAS itself. RuntimeError for a name that is not PyTorch's."""
+    """Return "default": CuPy chooses between cuSOLVER and cuBLAS itself. RuntimeError for a name that PyTorch does not have."""
     if backend not in (None, "default", "cusolver", "magma"):
         raise RuntimeError(f"Unknown input value. Choose from: default, cusolver, magma; got {backend!r}")
     return "default"

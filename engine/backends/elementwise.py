@@ -1,4 +1,4 @@
-"""Element-by-element functions that NumPy lacks, does by other rules than PyTorch, or does slowly."""
+"""Elementwise functions that NumPy lacks, computes slowly, or defines differently from PyTorch."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ __all__ = [
     "sigmoid", "sign", "silu", "sinc", "softplus", "threshold", "times_i", "trunc_divide", "where",
 ]  # fmt: skip
 
-BLOCK = 65536  # elements: the buffers of one block stay in the second-level cache
+BLOCK = 65536  # elements; the buffers of one block fit in the second-level cache
 _BITS = {numpy.dtype("float32"): numpy.dtype("int32"), numpy.dtype("float64"): numpy.dtype("int64")}
 
 
-# -- choosing ------------------------------------------------------------------------------------------------------------------
+# -- selection -----------------------------------------------------------------------------------------------------------------
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:
-    """`x` where `condition`, else `y`. NumPy's own branches at each element: 15 times slower on 1e6 elements than whole words masked."""
+    """`x` where `condition`, else `y`. NumPy's `where` branches at each element: on 1e6, 15 times slower than masking whole words."""
     if not isinstance(condition, numpy.ndarray) or condition.size < 2048:
         return numpy.where(condition, x, y)
     if y.__class__ in (int, float) and y == 0 and math.copysign(1, y) > 0:
@@ -41,7 +41,7 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 
 def kept(x: Any, keep: Any, out: Any = None) -> Any:
-    """`x` where `keep`, else 0: whole words times 0 or 1, which leaves no nan behind."""
+    """`x` where `keep`, else 0 (also for a nan); float words are multiplied by 0 or 1 as integers. Written into `out` if given."""
     bits = _BITS.get(x.dtype) if isinstance(x, numpy.ndarray) else None
     if bits is not None:
         return numpy.multiply(x.view(bits), keep, out=None if out is None else out.view(bits), dtype=bits).view(x.dtype)
@@ -53,7 +53,7 @@ def kept(x: Any, keep: Any, out: Any = None) -> Any:
 
 
 def _select(condition: Any, x: Any, y: Any) -> Any:
-    """Both sides in whole words: `y ^ ((x ^ y) * condition)`."""
+    """`where` for two arrays, on whole words if possible: `y ^ ((x ^ y) * condition)`."""
     whole = all(isinstance(a, numpy.ndarray) and a.shape == condition.shape and a.flags.c_contiguous for a in (x, y))
     bits = _BITS.get(x.dtype) if whole and x.dtype == y.dtype else None
     if bits is None:
@@ -65,12 +65,12 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
 
 
 def clip(x: Any, low: Any = None, high: Any = None) -> Any:
-    """`x` between `low` and `high`; where they cross, `high`. A nan stays."""
+    """Limit `x` to [low, high]; `high` where they cross. A nan stays. Refused without any bound."""
     if low is None and high is None:
         raise Refused("At least one of 'min' or 'max' must not be None")
     large = x.__class__ is numpy.ndarray and x.size > 2048 and x.dtype in _BITS
     if large and all(b is None or b.__class__ in (int, float) for b in (low, high)):
-        # 4 times faster than a maximum with a number
+        # 4 times faster than `maximum` with a scalar
         return numpy.clip(x, -math.inf if low is None else low, math.inf if high is None else high)
     if low is None or high is None:
         return numpy.maximum(x, low) if high is None else numpy.minimum(x, high)
@@ -81,7 +81,7 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Any:
 
 
 def _no_zero(x: Any, divisor: Any) -> None:
-    """Integers have no infinity that could stand for a division by zero."""
+    """Refuse an integer division by zero, which has no infinity as its result."""
     kind = (x if hasattr(x, "dtype") else divisor).dtype.kind
     if kind in "iu" and numpy.any(numpy.equal(divisor, 0)):
         raise Refused("ZeroDivisionError: an integer was divided by zero")
@@ -93,26 +93,26 @@ def floor_divide(x: Any, y: Any) -> Any:
 
 
 def remainder(x: Any, y: Any) -> Any:
-    """What is left of `x` after whole multiples of `y`, with the sign of `y`."""
+    """Remainder of x / y with the sign of `y`; Refused for an integer divided by 0."""
     _no_zero(x, y)
     return numpy.remainder(x, y)
 
 
 def fmod(x: Any, y: Any) -> Any:
-    """What is left of `x` after whole multiples of `y`, with the sign of `x`."""
+    """Remainder of x / y with the sign of `x`; Refused for an integer divided by 0."""
     _no_zero(x, y)
     return numpy.fmod(x, y)
 
 
 def trunc_divide(x: Any, y: Any) -> Any:
-    """The quotient rounded towards zero."""
+    """Quotient rounded towards zero; Refused for an integer divided by 0."""
     _no_zero(x, y)
     kind = (x if hasattr(x, "dtype") else y).dtype.kind
     return (x - numpy.fmod(x, y)) // y if kind in "iu" else numpy.trunc(x / y)
 
 
 def gcd(x: Any, y: Any) -> Any:
-    """The greatest common divisor; of the smallest integer, which has no absolute value, with the sign that Euclid's steps in C leave."""
+    """Greatest common divisor; for the smallest integer, whose absolute value overflows, with the sign of Euclid's algorithm in C."""
     out = numpy.gcd(x, y)
     least = numpy.iinfo(out.dtype).min
     if not least or not ((x == least).any() or (y == least).any()):
@@ -124,13 +124,13 @@ def gcd(x: Any, y: Any) -> Any:
 
 
 def lcm(x: Any, y: Any) -> Any:
-    """The least common multiple; what wraps around is positive, as C's absolute value of an int or a long is."""
+    """Least common multiple; where an int32 or int64 wraps around, its absolute value, as C's `abs` gives."""
     out = numpy.lcm(x, y)
     return numpy.abs(out) if out.itemsize >= 4 else out
 
 
 def power(x: Any, y: Any) -> Any:
-    """`x ** y`; an integer to a negative integer power is 0, unless its reciprocal is an integer."""
+    """`x ** y`; an integer to a negative integer power is 0 unless its reciprocal is an integer."""
     if getattr(x, "dtype", None) == numpy.bool_:
         return numpy.logical_or(x, numpy.logical_not(y))
     if y.__class__ is int or y.__class__ is float:
@@ -138,7 +138,7 @@ def power(x: Any, y: Any) -> Any:
             return x * x
         if y == 3:
             return x * x * x
-        # of this number PyTorch takes a square root, which -0 and -inf have another of
+        # as PyTorch does: square roots of -0 and -inf differ from their powers
         return 1 / numpy.sqrt(x) if y == -0.5 and x.dtype.kind == "f" else x**y
     if isinstance(y, numpy.ndarray) and y.dtype.kind == "i" and (y < 0).any():
         unit = numpy.where(numpy.equal(x, 1), 1, numpy.where(numpy.equal(x, -1), 1 - 2 * (y & 1), 0))
@@ -150,14 +150,14 @@ def power(x: Any, y: Any) -> Any:
 
 
 def _has_rows_of_halves(x: Any, y: numpy.ndarray) -> bool:
-    """Whether NumPy may see one exponent 1/2 for a row of numbers: it takes square roots then, which -0 and -inf have others of."""
+    """Whether NumPy may get the exponent 1/2 for a whole row: it then takes square roots, which differ from powers for -0 and -inf."""
     if y.ndim == 0:
         return y.item() == 0.5
     return (y.shape != getattr(x, "shape", ()) or 0 in y.strides) and bool((y == 0.5).any())
 
 
 def log1p(x: Any) -> Any:
-    """log(1 + x), exact near 0: there NumPy adds the 1 to complex numbers before it looks at what they are."""
+    """log(1 + x), accurate near 0 also for complex numbers, for which NumPy rounds 1 + x first."""
     out: Any = numpy.log1p(x)
     if out.dtype.kind != "c":
         return out
@@ -167,7 +167,7 @@ def log1p(x: Any) -> Any:
 
 
 def sign(x: Any) -> Any:
-    """-1, 0 or 1; PyTorch's sign of nan is 0, and of a complex number its direction, which one that is not finite does not have."""
+    """-1, 0 or 1, and 0 for nan, as in PyTorch; for complex numbers x / |x|, and nan if they are not finite."""
     if x.dtype.kind in "bc":
         return x.copy() if x.dtype.kind == "b" else numpy.where(numpy.isfinite(x), numpy.sign(x), x.dtype.type(complex("nan+nanj")))
     return ((x > 0).view("int8") - (x < 0).view("int8")).astype(x.dtype)
@@ -177,38 +177,38 @@ sgn = sign
 
 
 def conj(x: Any) -> Any:
-    """The complex conjugate; a real array itself, uncopied."""
+    """Complex conjugate; a real array is returned uncopied."""
     return x.conj()
 
 
 def imag(x: Any) -> Any:
-    """The imaginary part of complex numbers, sharing their memory."""
+    """Imaginary part of a complex array, a view of it; Refused for other arrays."""
     if x.dtype.kind != "c":
         raise Refused("imag is not implemented for tensors with non-complex dtypes")
     return x.imag
 
 
 def from_parts(real: Any, imag: Any) -> Any:
-    """Complex numbers of these parts. The sum real + imag * 1j is not: it has no -0, and infinity times 1j is no number."""
+    """Complex numbers from their parts. The sum real + imag * 1j would lose -0, and infinity times 1j has a nan."""
     out = numpy.add(real, imag, dtype=numpy.result_type(real.dtype, imag.dtype, numpy.complex64))[...]
     out.real, out.imag = real, imag
     return out
 
 
 def times_i(x: Any) -> Any:
-    """The imaginary unit times each element, exactly: see `from_parts`."""
+    """Multiply by the imaginary unit, exactly: see `from_parts`."""
     return from_parts(-x.imag, x.real) if x.dtype.kind == "c" else from_parts(numpy.zeros_like(x), x)
 
 
 def angle(x: Any) -> Any:
-    """The angle in radians; pi for negative numbers, 0 for all others, -0 among them; a nan stays."""
+    """Angle in radians: pi for negative real numbers, 0 for others, including -0; a nan stays."""
     if x.dtype.kind == "c":
         return numpy.arctan2(x.imag, x.real)
     return numpy.where(x < 0, numpy.pi, numpy.where(x != x, x, 0)).astype(x.dtype, copy=False)
 
 
 def round(x: Any, decimals: int = 0) -> Any:
-    """To the nearest, halves to even."""
+    """Round to the nearest, halves to even; `decimals` is Refused for integers."""
     if x.dtype.kind in "iu":
         if decimals:
             raise Refused('"round" with decimals not implemented for integers', NotImplementedError)
@@ -217,7 +217,7 @@ def round(x: Any, decimals: int = 0) -> Any:
 
 
 def lerp(x: Any, end: Any, weight: Any) -> Any:
-    """From `x` to `end`; counted from the nearer of the two, so that weight 1 gives `end` exactly."""
+    """Interpolate between `x` and `end`, starting from the nearer, so that weight 1 gives `end` exactly."""
     step = end - x
     if not hasattr(weight, "shape") or weight.ndim == 0:
         return x + weight * step if abs(weight) < 0.5 else end - step * (1 - weight)
@@ -232,7 +232,7 @@ def sinc(x: Any) -> Any:
 
 # -- activations ---------------------------------------------------------------------------------------------------------------
 
-_zeros: dict[Any, numpy.ndarray] = {}  # by dtype: the maximum with an array is faster than with a number
+_zeros: dict[Any, numpy.ndarray] = {}  # dtype -> zeros: `maximum` is faster with an array than with a scalar
 
 
 def relu(x: Any) -> Any:
@@ -248,7 +248,7 @@ def relu(x: Any) -> Any:
 
 
 def in_blocks(fn: Callable) -> Callable:
-    """Run `fn(x, ...)` block by block over a large contiguous array: its passes then meet in the cache, and not in memory."""
+    """Decorate `fn(x, ...)` to run block by block over a large contiguous array, so that its passes stay in the cache."""
 
     @functools.wraps(fn)
     def call(x: Any, *args: Any) -> Any:
@@ -271,40 +271,40 @@ def _one_plus_exp_minus(x: Any) -> Any:
 
 
 def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)); exp's overflow to infinity is the right limit here."""
+    """1 / (1 + exp(-x)); exp may overflow to infinity, which gives the right limit."""
     out = _one_plus_exp_minus(x)
     return numpy.divide(1, out, out=out)
 
 
 def silu(x: Any) -> Any:
-    """x / (1 + exp(-x)); the limit 0 at -inf."""
+    """x / (1 + exp(-x))."""
     out = _one_plus_exp_minus(x)
     return numpy.divide(x, out, out=out)
 
 
 @in_blocks
 def softplus(x: Any, beta: float = 1.0, threshold: float = 20.0) -> Any:
-    """log(1 + exp(beta x)) / beta; `x` itself where beta x exceeds the threshold."""
+    """log(1 + exp(beta x)) / beta; `x` where beta x exceeds the threshold."""
     scaled = x if beta == 1 else x * beta
     smooth = numpy.log1p(numpy.exp(clip(scaled, None, threshold)))
     return where(scaled > threshold, x, smooth if beta == 1 else smooth / beta)
 
 
 def logit(x: Any, eps: float | None = None) -> Any:
-    """log(x / (1 - x)), of x kept between eps and 1 - eps."""
+    """log(x / (1 - x)), with x first clipped to [eps, 1 - eps] if `eps` is given."""
     x = x if eps is None else clip(x, eps, 1 - eps)
     return numpy.log(x / (1 - x))
 
 
 def hardtanh(x: Any, low: float, high: float) -> Any:
-    """`x` between two numbers, in the dtype of `x`. OverflowError for a negative bound of unsigned integers."""
+    """Limit `x` to [low, high], in the dtype of `x`. OverflowError for a negative bound of unsigned integers."""
     if x.dtype.kind in "iu":
         low, high = x.dtype.type(int(low)), x.dtype.type(int(high))
     return clip(x, low, high)
 
 
 def threshold(x: Any, threshold: float, value: float) -> Any:
-    """`x` where it is greater than the threshold, or nan; elsewhere `value`, in the dtype of `x`."""
+    """`x` where it is greater than the threshold or nan, else `value`, in the dtype of `x`. Refused (TypeError) for tuples and lists."""
     if isinstance(threshold, (tuple, list)) or isinstance(value, (tuple, list)):
         raise Refused("threshold and value must be Numbers", TypeError)
     threshold, value = (dtypes.fitting(number, dtypes.FROM_NUMPY[x.dtype]) for number in (threshold, value))
@@ -312,7 +312,7 @@ def threshold(x: Any, threshold: float, value: float) -> Any:
 
 
 def logaddexp(x: Any, y: Any) -> Any:
-    """log(exp(x) + exp(y)), without overflow; of complex numbers too."""
+    """log(exp(x) + exp(y)), without overflow, also for complex numbers."""
     if numpy.result_type(x, y).kind != "c":
         return numpy.logaddexp(x, y)
     first = x.real >= y.real
@@ -325,8 +325,8 @@ def log_sigmoid(x: Any) -> Any:
     return clip(x, None, 0) - numpy.log1p(numpy.exp(-numpy.abs(x)))
 
 
-# The normal distribution function is (1 + tanh(x P(x x))) / 2 for this polynomial P up to |x| = 5.5, where it is 1 in float32.
-# A least-squares fit of atanh(erf(x)) / x, reweighted towards the smallest largest error: 1e-7.
+# The normal distribution function is (1 + tanh(x P(x^2))) / 2 with this polynomial P up to |x| = 5.5, where it is 1 in float32.
+# P is a least-squares fit of atanh(erf(x)) / x, reweighted to minimize the largest error: 1e-7.
 _CDF = tuple(
     c * 0.5 ** (k + 0.5)
     for k, c in enumerate(
@@ -338,9 +338,9 @@ _CDF_END = 2 * 3.9**2
 
 
 def normal_cdf(x: Any) -> Any:
-    """The standard normal distribution function, (1 + erf(x / sqrt 2)) / 2, in the precision of `x`."""
+    """Standard normal distribution function, (1 + erf(x / sqrt 2)) / 2, in the precision of `x`."""
     if x.dtype != numpy.float32 or not isinstance(x, numpy.ndarray):
-        from scipy.special import erf  # SciPy is loaded at the first use
+        from scipy.special import erf  # imported on first use
 
         return 0.5 * (1 + erf(x * math.sqrt(0.5)))
     square = numpy.asarray(clip(x * x, None, _CDF_END))
@@ -361,7 +361,7 @@ _TANH = math.sqrt(2 / math.pi)
 
 @in_blocks
 def gelu(x: Any, approximate: str = "none") -> Any:
-    """x times the normal distribution function of x; "tanh" approximates that by a tanh."""
+    """x times the standard normal distribution function of x, or its approximation by "tanh"; Refused for another `approximate`."""
     if approximate == "none":
         out = numpy.asarray(normal_cdf(x))
     elif approximate == "tanh":
@@ -377,7 +377,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 @in_blocks
 def gelu_slope(x: Any, approximate: str = "none") -> Any:
-    """The derivative of gelu."""
+    """The derivative of `gelu`."""
     square = x * x
     if approximate == "none":
         density = numpy.exp(-0.5 * square)

@@ -1,4 +1,4 @@
-"""Fourier transforms, and what only SciPy has: LU, exponentials and eigenvalues, which a GPU's arrays reach through the host."""
+"""Fourier transforms, and matrix factorizations that only the CPU has, mostly in SciPy's LAPACK; GPU arrays are copied to the host."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
 @_through_host
 @in_columns
 def lu_factor(x: Any) -> tuple:
-    """L (unit diagonal not stored) and U in one matrix, LAPACK's pivots counted from 1, and where each row of the input went."""
+    """LU: return L (unit diagonal not stored) and U in one matrix, LAPACK's 1-based pivots, and the new position of each input row."""
     from scipy.linalg.lapack import get_lapack_funcs
 
     (getrf,) = get_lapack_funcs(("getrf",), (x,))
@@ -51,7 +51,7 @@ def lu_factor(x: Any) -> tuple:
 
 
 def first_zero(packed: Any, refusal: str = "") -> Any:
-    """The place, from 1, of the first 0 on the diagonal of each U, or 0. LinAlgError with the message `refusal` if there is one."""
+    """Return the 1-based position of the first 0 on the diagonal of each U, or 0; with `refusal`, a message, raise LinAlgError for a 0."""
     lib, zero = module_of(packed), packed.diagonal(0, -2, -1) == 0
     info = (lib.where(zero.any(-1), zero.argmax(-1) + 1, 0) if zero.shape[-1] else lib.zeros(zero.shape[:-1])).astype(numpy.int32)
     if refusal and info.any():
@@ -60,7 +60,7 @@ def first_zero(packed: Any, refusal: str = "") -> Any:
 
 
 def exchanged(pivots: numpy.ndarray, m: int) -> numpy.ndarray:
-    """Where each of `m` rows stood before row j was exchanged with row `pivots[..., j]`, counted from 1, for one j after the other."""
+    """Return the original index of each of `m` rows after row j was exchanged with row `pivots[..., j]` (1-based), for each j in turn."""
     swaps = pivots.reshape(math.prod(pivots.shape[:-1]), pivots.shape[-1])
     rows = numpy.arange(len(swaps))
     order = numpy.broadcast_to(numpy.arange(m), (len(swaps), m)).copy()
@@ -71,14 +71,14 @@ def exchanged(pivots: numpy.ndarray, m: int) -> numpy.ndarray:
 
 @_through_host
 def permutation(pivots: Any, m: int, dtype: Any) -> Any:
-    """P with `P @ L @ U` the matrix whose rows were exchanged."""
+    """Return the permutation matrix P for which `P @ L @ U` is the factored matrix."""
     return (numpy.arange(m)[:, None] == exchanged(pivots, m)[..., None, :]).astype(dtype)
 
 
 @_through_host
 @in_columns
 def eig(x: Any) -> tuple:
-    """Eigenvalues and eigenvectors (columns of length 1), complex."""
+    """Return complex eigenvalues and eigenvectors (columns of length 1)."""
     wide = numpy.result_type(x.dtype, numpy.complex64)
     values, vectors = numpy.linalg.eig(x)
     return values.astype(wide), vectors.astype(wide)
@@ -86,18 +86,21 @@ def eig(x: Any) -> tuple:
 
 @_through_host
 def matrix_exp(x: Any) -> Any:
-    """The exponential of a square matrix."""
+    """Return the exponential of square matrices."""
     from scipy.linalg import expm
 
-    must_be_square(x)  # SciPy takes a number, and what is empty, for a matrix
-    wide = numpy.result_type(x.dtype, numpy.float64)  # what is small beside a large eigenvalue would overflow on the way
+    must_be_square(x)  # SciPy also accepts a scalar and empty arrays
+    wide = numpy.result_type(x.dtype, numpy.float64)  # in float32, intermediate values would overflow with a large eigenvalue
     return expm(x.astype(wide)).astype(x.dtype, copy=False) if x.size else x.copy()
 
 
 @_through_host
 @in_columns
 def cholesky_ex(x: Any, upper: bool = False) -> tuple:
-    """The factors, and 0 or the order of the first leading minor that is not positive definite; from there on it holds the input."""
+    """Return Cholesky factors and, for each, 0 or the order of the first leading minor that is not positive definite.
+
+    From that order on, a factor holds the input.
+    """
     from scipy.linalg.lapack import get_lapack_funcs
 
     must_be_square(x)
@@ -111,7 +114,7 @@ def cholesky_ex(x: Any, upper: bool = False) -> tuple:
 @_through_host
 @in_columns
 def cholesky_inverse(x: Any, upper: bool = False) -> Any:
-    """The inverse of the matrix whose Cholesky factor stands in one triangle; LinAlgError where its diagonal has a 0."""
+    """Return the inverse of the matrix whose Cholesky factor is in one triangle of `x`; LinAlgError if its diagonal has a 0."""
     from scipy.linalg.lapack import get_lapack_funcs
 
     must_be_square(x)
@@ -127,7 +130,7 @@ def cholesky_inverse(x: Any, upper: bool = False) -> Any:
 
 
 def fourier(x: Any, dims: tuple, scale: float = 1.0) -> Any:
-    """Sums of x[k] exp(-2 pi i j k / n) over k along some dimensions, times a number."""
+    """Discrete Fourier transform: sums of x[k] exp(-2 pi i j k / n) over k along the dimensions `dims`, times `scale`."""
     lib = module_of(x)
     for d in dims:
         x = lib.fft.fft(x, axis=d)
@@ -135,14 +138,17 @@ def fourier(x: Any, dims: tuple, scale: float = 1.0) -> Any:
 
 
 def fourier_back(x: Any, dims: tuple, scale: float = 1.0) -> Any:
-    """The same with the sign of the exponent changed."""
+    """The same with the opposite sign in the exponent."""
     return fourier(x.conj(), dims, scale).conj()
 
 
 @_through_host
 @in_columns
 def ldl_factor(x: Any, hermitian: bool = False) -> tuple:
-    """L and D of `L D L^T` (`L D L^H` if Hermitian) in one lower triangle, LAPACK's pivots from 1, and where D has its first 0, or 0."""
+    """Factor into `L D L^T` (`L D L^H` if Hermitian).
+
+    Returns L and D in one lower triangle, LAPACK's 1-based pivots, and the 1-based position of the first 0 of D, or 0.
+    """
     from scipy.linalg.lapack import get_lapack_funcs
 
     (trf,) = get_lapack_funcs(("hetrf" if hermitian and x.dtype.kind == "c" else "sytrf",), (x,))
@@ -158,12 +164,12 @@ def ldl_factor(x: Any, hermitian: bool = False) -> tuple:
 
 @_through_host
 def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Any:
-    """X with `A @ X == b` from the factors of A; all three have the same leading dimensions."""
+    """Return X with `A @ X == b` from the factors of A; all three have the same leading dimensions. RuntimeError for invalid pivots."""
     from scipy.linalg.lapack import get_lapack_funcs
 
     (trs,) = get_lapack_funcs(("hetrs" if hermitian and packed.dtype.kind == "c" else "sytrs",), (packed,))
     n, k = b.shape[-2:]
-    if pivots.size and not 1 <= int(abs(pivots).min()) <= int(abs(pivots).max()) <= n:  # LAPACK would follow them out of the matrix
+    if pivots.size and not 1 <= int(abs(pivots).min()) <= int(abs(pivots).max()) <= n:  # LAPACK would access memory outside the matrix
         raise RuntimeError(f"Pivots given to ldl_solve must all satisfy 1 <= |pivot| <= {n}: pass what ldl_factor gave")
     flat = [a.reshape(-1, *a.shape[-d:]) if b.size else () for a, d in ((packed, 2), (pivots, 1), (b, 2))]
     out = numpy.zeros((math.prod(b.shape[:-2]), n, k), b.dtype)
@@ -175,7 +181,7 @@ def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Any:
 @_through_host
 @in_columns
 def reflections(x: Any) -> tuple:
-    """LAPACK's geqrf: R above the diagonal and below it the vectors of the reflections that make it, and their factors tau."""
+    """LAPACK's geqrf: return R, with the vectors of the Householder reflections below the diagonal, and their factors tau."""
     from scipy.linalg.lapack import get_lapack_funcs
 
     (geqrf,) = get_lapack_funcs(("geqrf",), (x,))
@@ -189,7 +195,7 @@ def reflections(x: Any) -> tuple:
 
 @_through_host
 def solve_triangle(a: Any, b: Any, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:
-    """X with `a @ X == b` or, without `left`, `X @ a == b`, by substitution: a 0 on the diagonal is divided by."""
+    """Return X with `a @ X == b` or, without `left`, `X @ a == b`, by substitution; divides even by a 0 on the diagonal."""
     from scipy.linalg.blas import get_blas_funcs
 
     (trsm,) = get_blas_funcs(("trsm",), (a,))

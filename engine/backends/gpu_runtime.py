@@ -1,4 +1,4 @@
-"""A GPU itself, through CuPy: which is current, what it can do, its streams and events, and how much memory was in use at most."""
+"""GPU management through CuPy: the current device, device properties, streams, events, and peak memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import cupy  # pyright: ignore[reportMissingImports]
 
-_held: dict[int, int] = {}  # GPU -> the most bytes that its pool has been seen to hold
+_held: dict[int, int] = {}  # GPU index -> the largest observed size of its memory pool, in bytes
 _counters: dict[int, _Counter] = {}
 
 
@@ -38,7 +38,7 @@ class _Counter(cupy.cuda.MemoryHook):
 
 
 def use(index: int) -> None:
-    """Put this thread's new arrays on a GPU. RuntimeError when there is no such GPU."""
+    """Make a GPU the current one of this thread, on which it creates arrays. RuntimeError if there is no such GPU."""
     n = cupy.cuda.runtime.getDeviceCount()
     if not 0 <= index < n:
         raise RuntimeError(f"CUDA error: invalid device ordinal {index}; there {'is' if n == 1 else 'are'} {n}")
@@ -46,7 +46,7 @@ def use(index: int) -> None:
 
 
 def properties(index: int) -> dict[str, Any]:
-    """Name, memory in bytes, compute capability and sizes of a GPU."""
+    """Return a GPU's name, memory in bytes, compute capability and sizes."""
     told = cupy.cuda.runtime.getDeviceProperties(index)
     name = told["name"]
     return {
@@ -64,12 +64,12 @@ def properties(index: int) -> dict[str, Any]:
 
 
 def can_access_peer(index: int, other: int) -> bool:
-    """Whether one GPU can read another's memory."""
+    """Whether one GPU can access the memory of another."""
     return bool(cupy.cuda.runtime.deviceCanAccessPeer(index, other))
 
 
 def version() -> str:
-    """CUDA's version, such as "12.8"."""
+    """Return the version of the CUDA runtime, such as "12.8"."""
     number = int(cupy.cuda.runtime.runtimeGetVersion())
     return f"{number // 1000}.{number % 1000 // 10}"
 
@@ -78,20 +78,20 @@ def version() -> str:
 
 
 def whole_memory(index: int) -> tuple[int, int]:
-    """Free and total bytes of a GPU."""
+    """Return the free and total memory of a GPU in bytes."""
     with cupy.cuda.Device(index):
         free, total = cupy.cuda.runtime.memGetInfo()
     return int(free), int(total)
 
 
 def limit(index: int, fraction: float) -> None:
-    """Let the pool take at most a part of the GPU's memory."""
+    """Limit the memory pool to a fraction of the GPU's memory."""
     with cupy.cuda.Device(index):
         cupy.get_default_memory_pool().set_limit(fraction=fraction)
 
 
 def note(index: int) -> int:
-    """Look how much the pool holds; the most that was ever seen. What it holds grows until it is emptied."""
+    """Observe the size of the memory pool and return the largest size observed, in bytes. The pool grows until it is emptied."""
     with cupy.cuda.Device(index):
         held = int(cupy.get_default_memory_pool().total_bytes())
     _held[index] = max(held, _held.get(index, 0))
@@ -102,12 +102,12 @@ peak_held = note
 
 
 def peak_used(index: int) -> int:
-    """The most bytes in use since `reset_peaks`; before, the most that the pool held."""
+    """Return the peak bytes in use since `reset_peaks`; before its first call, the peak size of the memory pool."""
     return _counters[index].most if index in _counters else note(index)
 
 
 def reset_peaks(index: int) -> None:
-    """Count anew. The first time this begins to count what this thread allocates."""
+    """Reset the peaks. The first call also starts counting this thread's allocations."""
     if index in _counters:
         _counters[index].start()
     else:
@@ -121,41 +121,41 @@ def reset_peaks(index: int) -> None:
 
 
 def event(blocking: bool, disable_timing: bool) -> Any:
-    """A new event."""
+    """Create an event."""
     return cupy.cuda.Event(block=blocking, disable_timing=disable_timing)
 
 
 def milliseconds(begin: Any, end: Any) -> float:
-    """How long the GPU took from one event to another."""
+    """Return the GPU time in milliseconds between two events."""
     return float(cupy.cuda.get_elapsed_time(begin, end))
 
 
 def stream(index: int, priority: int) -> Any:
-    """A new stream, which does not wait for the default one."""
+    """Create a stream that does not wait for the default stream."""
     with cupy.cuda.Device(index):
         return cupy.cuda.Stream(non_blocking=True, priority=priority)
 
 
 def current_stream() -> Any:
-    """The stream of this thread."""
+    """Return this thread's current stream."""
     return cupy.cuda.get_current_stream()
 
 
 def default_stream() -> Any:
-    """The stream that is there without one being made."""
+    """Return the default stream."""
     return cupy.cuda.Stream.null
 
 
 def mark(msg: str) -> None:
-    """Mark a moment in NVIDIA's profilers."""
+    """Mark a point in time in NVIDIA's profilers."""
     cupy.cuda.nvtx.Mark(msg)
 
 
 def range_push(msg: str) -> None:
-    """Begin a stretch of time in NVIDIA's profilers."""
+    """Begin a range in NVIDIA's profilers."""
     cupy.cuda.nvtx.RangePush(msg)
 
 
 def range_pop() -> None:
-    """End a stretch of time in NVIDIA's profilers."""
+    """End the innermost range in NVIDIA's profilers."""
     cupy.cuda.nvtx.RangePop()

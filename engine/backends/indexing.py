@@ -1,4 +1,4 @@
-"""Reading and writing at indices, and table lookup, written plainly for NumPy and CuPy arrays."""
+"""Reading and writing at indices, and embedding lookup, for NumPy and CuPy arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .reference import _axis, module_of, new_zeros
 
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
-    """A copy of `x` with `value` written, or added, at `index`."""
+    """Return a copy of `x` with `value` written, or added, at `index`."""
     out = module_of(x).array(x, order=kept_order(x))  # also makes a NumPy scalar a writable array
     if accumulate:
         _add_at(out, index, value)
@@ -24,7 +24,7 @@ def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
 
 
 def in_memory_order(x: Any, index: tuple, value: Any) -> tuple:
-    """The index and the value turned so that of several elements for one place the last in memory is the one that stays, as in PyTorch."""
+    """Transpose the index and the value so that of several elements for one place the last in memory is kept, as in PyTorch."""
     axes = axes_of(value) if getattr(value, "ndim", 0) > 1 and len(index) == x.ndim else None
     if axes is None or any(getattr(i, "dtype", numpy.bool_) == numpy.bool_ for i in index):
         return index, value
@@ -34,7 +34,7 @@ def in_memory_order(x: Any, index: tuple, value: Any) -> tuple:
 
 
 def put_zeros(value: Any, shape: tuple, index: Any) -> Any:
-    """Zeros of `shape` with `value` added at `index`."""
+    """Return zeros of `shape` with `value` added at `index`."""
     out = new_zeros(value, shape)
     if _once(index):
         out[index] = value
@@ -44,13 +44,13 @@ def put_zeros(value: Any, shape: tuple, index: Any) -> Any:
 
 
 def _once(index: Any) -> bool:
-    """Whether no place can occur twice at an index: no array of integers is in it."""
+    """Whether an index cannot select a place twice: it contains no array of integers."""
     items = index if isinstance(index, tuple) else (index,)
     return all(not hasattr(i, "dtype") or i.dtype.kind == "b" for i in items)
 
 
 def _add_at(out: Any, index: Any, value: Any) -> None:
-    """`out[index] += value` where a place that occurs twice is added to twice."""
+    """`out[index] += value`, adding twice to a place that occurs twice."""
     items = index if isinstance(index, tuple) else (index,)
     by_rows = len(items) == 1 and getattr(items[0], "dtype", None) == numpy.int64
     if by_rows and out.ndim > 1 and out.size and out.flags.c_contiguous and out.dtype.kind == "f":
@@ -60,19 +60,19 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
         rows += _row_sums(where, value.reshape(where.size, rows.shape[1]), out.shape[0])
         return
     if out.ndim == 1 and len(items) == 1 and getattr(items[0], "ndim", 0) > 1:
-        value = module_of(out).broadcast_to(value, items[0].shape)  # NumPy's `add.at` reads past the end of a shorter one
+        value = module_of(out).broadcast_to(value, items[0].shape)  # NumPy's `add.at` reads past the end of a smaller array
     module_of(out).add.at(out, index, value)
 
 
 def _row_sums(index: Any, rows: Any, count: int) -> Any:
-    """A matrix of `count` rows; row i is the sum of those rows whose index is i."""
+    """Return a matrix of `count` rows, in which row i is the sum of the rows whose index is i."""
     lib, n = module_of(rows), index.size
     index = lib.where(index < 0, index + count, index)
     if lib is numpy and count * n <= 1 << 18:
         chosen = numpy.zeros((count, n), rows.dtype)
         chosen[index, numpy.arange(n)] = 1
         sums = chosen @ rows
-        if numpy.isfinite(sums).all():  # 0 * nan would be nan in the other rows as well
+        if numpy.isfinite(sums).all():  # 0 * nan would spread to the other rows
             return sums
     out = lib.zeros((count, rows.shape[1]), rows.dtype)
     if lib is not numpy:
@@ -90,14 +90,14 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
 
 
 def copied(x: Any, src: Any) -> Any:
-    """`src`, an array or a number, in the shape and dtype of `x`."""
+    """Return `src`, an array or a number, broadcast to the shape and cast to the dtype of `x`."""
     out = module_of(x).empty_like(x, order=kept_order(x))
     out[...] = src
     return out
 
 
 def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
-    """The full index that an index array means along a dimension, checked as PyTorch does."""
+    """Return the full index for an index array along a dimension, after PyTorch's checks (ValueError)."""
     dim = _axis(x, dim)
     if index.size and index.dtype not in (numpy.int64, numpy.int32):
         raise ValueError(f"{name}(): Expected dtype int32/int64 for index")
@@ -131,14 +131,14 @@ def gather(x: Any, dim: int, index: Any) -> Any:
 
 
 def _source(src: Any, index: Any) -> Any:
-    """The part of `src` that an index array covers."""
+    """Return the part of `src` that an index array covers."""
     if not hasattr(src, "shape") or src.shape == index.shape or not src.ndim:
         return src
     return src[tuple(slice(0, n) for n in index.shape)]
 
 
 def _scattered(x: Any, dim: int, index: Any, src: Any, name: str, write: Any) -> Any:
-    """A copy of `x` changed by `write(out, where, src)` at the places of an index array."""
+    """Return a copy of `x` that `write(out, where, src)` has changed at the places of an index array."""
     where = _along(x, dim, index, name, src if hasattr(src, "ndim") else None)
     out = module_of(x).array(x, order="C")
     if index.size:
@@ -152,7 +152,7 @@ def _scattered(x: Any, dim: int, index: Any, src: Any, name: str, write: Any) ->
 
 
 def scatter(x: Any, dim: int, index: Any, src: Any) -> Any:
-    """A copy of `x` with `out[i, index[i, j]] = src[i, j]` for dim 1, and so on."""
+    """Return a copy of `x` with `out[i, index[i, j]] = src[i, j]` for dim 1, and so on."""
 
     def write(out: Any, where: tuple, src: Any) -> None:
         out[where] = src
@@ -161,23 +161,23 @@ def scatter(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 
 def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
-    """A copy of `x` with `out[i, index[i, j]] += src[i, j]` for dim 1, and so on."""
+    """Return a copy of `x` with `out[i, index[i, j]] += src[i, j]` for dim 1, and so on."""
     return _scattered(x, dim, index, src, "scatter_add", module_of(x).add.at)
 
 
 def scatter_prod(x: Any, dim: int, index: Any, src: Any) -> Any:
-    """A copy of `x` with `out[i, index[i, j]] *= src[i, j]` for dim 1, and so on."""
+    """Return a copy of `x` with `out[i, index[i, j]] *= src[i, j]` for dim 1, and so on."""
     return _scattered(x, dim, index, src, "scatter_reduce", module_of(x).multiply.at)
 
 
 def scatter_extreme(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
-    """The same with the larger ("amax") or smaller ("amin") of the two."""
+    """The same with the larger ("amax") or smaller ("amin") of the two values."""
     lib = module_of(x)
     return _scattered(x, dim, index, src, "scatter_reduce", (lib.maximum if reduce == "amax" else lib.minimum).at)
 
 
 def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
-    """Zeros with `size` places along `axis`, and `x` added at `indices` there: the transpose of taking along an axis."""
+    """Return zeros with length `size` along `axis`, to which `x` is added at `indices`: the transpose of `take_along_axis`."""
     lib, n = module_of(x), indices.ndim
     if not n:
         return lib.array(x)
@@ -185,7 +185,7 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
     out = lib.zeros(indices.shape[:axis] + (size,) + indices.shape[axis + 1 :], x.dtype)
     grid = [lib.arange(m).reshape((-1,) + (1,) * (n - d - 1)) for d, m in enumerate(indices.shape)]
     grid[axis], x = indices, lib.broadcast_to(x, indices.shape)
-    if indices.shape[axis] == 1:  # no place occurs twice
+    if indices.shape[axis] == 1:  # no place can occur twice
         out[tuple(grid)] = x
     else:
         lib.add.at(out, tuple(grid), x)
@@ -193,7 +193,7 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
 
 
 def _slices(x: Any, dim: int, index: Any, name: str, outside: type[Exception] = IndexError) -> tuple:
-    """The full index of the slices that a 1-d (or 0-d) index names along a dimension."""
+    """Return the full index of the slices that a 1-d (or 0-d) index selects along a dimension, after PyTorch's checks."""
     dim, n = _axis(x, dim), x.shape[dim] if x.ndim else 1
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
@@ -205,14 +205,14 @@ def _slices(x: Any, dim: int, index: Any, name: str, outside: type[Exception] = 
 
 
 def index_select(x: Any, dim: int, index: Any) -> Any:
-    """The slices that a 1-d index names along a dimension."""
-    second = x.ndim > 1 and dim in (1, 1 - x.ndim)  # for which PyTorch has a kernel with an error of its own
+    """Return the slices that a 1-d index selects along a dimension; RuntimeError or IndexError, as in PyTorch, if out of range."""
+    second = x.ndim > 1 and dim in (1, 1 - x.ndim)  # PyTorch's kernel for this dimension raises another error
     where = _slices(x, dim, index, "index_select", RuntimeError if second else IndexError)
     return x[where] if x.ndim else x.reshape(1)[where].reshape(())
 
 
 def _fitting(x: Any, dim: int, index: Any, source: Any, name: str, kind: type[Exception] = ValueError) -> None:
-    """Refuse a `source` that does not have one slice of `x` for each index."""
+    """Raise an error unless `source` is a number or has one slice of `x` for each index."""
     if not hasattr(source, "shape"):
         return
     if not source.ndim and index.size != 1:
@@ -235,7 +235,7 @@ def _fitting(x: Any, dim: int, index: Any, source: Any, name: str, kind: type[Ex
 
 
 def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
-    """A copy of `x` with slices of `source`, times `alpha`, added."""
+    """Return a copy of `x` with the slices of `source`, times `alpha`, added at `index`."""
     where = _slices(x, dim, index, "index_add", RuntimeError)
     _fitting(x, dim, index, source, "index_add")
     out = module_of(x).array(x, order="C")
@@ -244,7 +244,7 @@ def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
 
 
 def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
-    """A copy of `x` with slices of `source`, or a number, written."""
+    """Return a copy of `x` with the slices of `source`, or a number, written at `index`."""
     if index.dtype == numpy.int32 and index.ndim < 2:
         raise ValueError("index_copy_(): Expected a long tensor for index, but got Int")
     where = _slices(x, dim, index, "index_copy")
@@ -255,7 +255,10 @@ def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
 
 
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:
-    """A copy of `x`, broadcast with `mask`, with a number, or a 0-d array, where `mask` is True."""
+    """Return a copy of `x`, broadcast with `mask`, with a number or 0-d array written where `mask` is True.
+
+    ValueError for a mask that is not boolean, a value of more dimensions, and a complex value for real elements.
+    """
     if mask.dtype.kind != "b":
         raise ValueError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if getattr(value, "ndim", 0):
@@ -266,7 +269,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 
 
 def fill_value(value: Any, dtype: Any) -> Any:
-    """A number, or an array, that is written among elements of `dtype`."""
+    """Convert a number or array for writing it into an array of `dtype`."""
     return value.astype(dtype) if hasattr(value, "dtype") else dtype.type(dtypes.fitting(value, dtypes.FROM_NUMPY[dtype]))
 
 
@@ -274,7 +277,7 @@ def fill_value(value: Any, dtype: Any) -> Any:
 
 
 def rows(weight: Any, index: Any) -> Any:
-    """The rows of a matrix that integers name; IndexError for negative ones too."""
+    """Return the rows of a matrix at `index`; IndexError if it is out of range or negative, ValueError unless `weight` is 2-d."""
     if weight.ndim != 2:
         raise ValueError("'weight' must be 2-D")
     if index.size and (index.min() < 0 or index.max() >= weight.shape[0]):
@@ -287,7 +290,7 @@ def _frequency(index: Any, count: int) -> Any:
 
 
 def add_rows(value: Any, index: Any, count: int, padding_idx: int | None = None, scale: bool = False) -> Any:
-    """The gradient of `rows`: zeros with rows added, none for the padding index, divided by the index's frequency if `scale`."""
+    """Return the gradient of `rows`: zeros with rows added, 0 at the padding index; with `scale`, divided by each index's frequency."""
     if scale:
         value = value / _frequency(index, count).astype(value.dtype)
     d = value.shape[-1]

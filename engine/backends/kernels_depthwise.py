@@ -1,9 +1,8 @@
-"""Depthwise convolution of narrow images as matrix products: each line of the kernel is a band matrix that takes a line of the image to one
-of the result.
+"""Depthwise convolution of narrow images as matrix products, with each line of the kernel as a band matrix.
 
-Most entries of such a matrix are zeros, and still it is 1.5 to 6 times faster than NumPy's two passes for each element of the kernel, which
-have no fused multiply-add and short inner loops. An infinity or nan would spread along its line (0 * inf): then the answer is None, and the
-caller goes through the elements.
+The matrix maps a line of the image to a line of the result. Most of its entries are zeros, yet this is 1.5 to 6 times faster than NumPy's
+two passes per kernel element, which lack fused multiply-add and have short inner loops. An infinity or nan would spread along its line
+(0 * inf): the functions then return None, and the caller loops over the kernel elements instead.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ import numpy
 from .reduction import sum
 from .windows import Windows
 
-_CHUNK = 1 << 17  # elements of padded images that are worked on at a time, while they are in the cache
-_WIDE = 14  # how many times wider than the kernel (and its stride) lines may be: the zeros' price grows with them
-_ROWS = 16  # fewer make a product of matrices slow
+_CHUNK = 1 << 17  # elements of padded images processed at a time, so that they stay in the cache
+_WIDE = 14  # maximum width of a line, in kernel widths times the stride: the cost of the zeros grows with it
+_ROWS = 16  # with fewer, matrix products are slow
 
 
 def convolution(x: Any, weight: Any, at: Windows) -> Any:
-    """The convolution of x (N, C, H, W) with weight (C * factor, 1, *kernel), or None where this is not the way."""
+    """Convolve x (N, C, H, W) with weight (C * factor, 1, *kernel); None if this method does not suit or the result is not finite."""
     bands = _bands(x, weight, at, x.shape)
     if bands is None:
         return None
@@ -39,7 +38,7 @@ def convolution(x: Any, weight: Any, at: Windows) -> Any:
 
 
 def convolution_input(g: Any, weight: Any, at: Windows, size: tuple) -> Any:
-    """The transpose of `convolution` in x: from a gradient to one of shape `size`; or None."""
+    """The transpose of `convolution` in x: map an upstream gradient to one of shape `size`, or return None as above."""
     bands = _bands(g, weight, at, size)
     if bands is None:
         return None
@@ -64,8 +63,8 @@ def _bands(array: Any, weight: Any, at: Windows, size: tuple) -> _Bands | None:
 
 
 class _Bands:
-    """Where lines of images and of results lie. The images of a channel stand one below the other, with their padding, as one tall image:
-    the lines at which windows begin are then one matrix. Windows that begin at the end of an image and go on in the next are computed too.
+    """The layout of image and result lines. The padded images of a channel are stacked vertically into one tall image, so that the lines at
+    which windows begin form one matrix. Windows that begin in one image and end in the next are computed too.
     """
 
     def __init__(self, at: Windows, samples: int, factor: int):
@@ -75,7 +74,7 @@ class _Bands:
         self.rows = samples * self.height // step
 
     def blocks(self, weight: Any, channels: int) -> Any:
-        """Some channels at a time, as a slice, and their matrices, one for each line of the kernel: (*, channels, width, factor * out)."""
+        """Yield slices of channels and their band matrices, one per line of the kernel: (lines, channels, width, factor * out)."""
         (tall, long), out = self.at.kernel, self.at.out[1]
         each = weight.reshape(channels, self.factor, tall, long)
         step = max(1, _CHUNK // (self.samples * self.height * self.width))
@@ -88,22 +87,22 @@ class _Bands:
             yield block, matrices
 
     def space(self, channels: int, dtype: Any) -> Any:
-        """Zeros in which there is room for the images of these channels, and for windows that begin in the last line."""
+        """Return zeros with room for the images of these channels, and for windows that begin in the last line."""
         below = (self.at.kernel[0] - 1) * self.at.dilation[0]
         return numpy.zeros((channels, (self.samples * self.height + below) * self.width), dtype)
 
     def images(self, space: Any) -> Any:
-        """The images in a space: (channels, N, H, W)."""
+        """Return a view of the images in a space: (channels, N, H, W)."""
         whole = space[:, : self.samples * self.height * self.width].reshape(-1, self.samples, self.height, self.width)
         return whole[:, :, : self.at.padded[0]][self.at.inside]
 
     def lines(self, space: Any) -> list:
-        """For each line of the kernel, the lines of a space that it meets: (channels, rows, width)."""
+        """Return, for each line of the kernel, a view of the lines of a space that it meets: (channels, rows, width)."""
         length, step = self.rows * self.at.stride[0] * self.width, self.at.dilation[0] * self.width
         met = (space[:, i * step : i * step + length] for i in range(self.at.kernel[0]))
         return [part.reshape(len(space), self.rows, -1)[..., : self.width] for part in met]
 
     def results(self, flat: Any) -> Any:
-        """Results (channels, rows, factor * out) as (N, channels, factor, *out), without those of windows across two images."""
+        """Return results (channels, rows, factor * out) as (N, channels, factor, *out), without those of windows across two images."""
         each = flat.reshape(len(flat), self.samples, -1, self.factor, self.at.out[1])
         return each.transpose(1, 0, 3, 2, 4)[:, :, :, : self.at.out[0]]

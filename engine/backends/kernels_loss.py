@@ -1,4 +1,4 @@
-"""Losses on classes: picking and spreading at target indices, the fused gradient of cross-entropy, and CTC's dynamic programme.
+"""Classification losses: gather and scatter at target classes, the fused gradient of cross-entropy, and CTC.
 
 Inputs are (N, C, *places), or (C); targets hold class indices and lack the class dimension. An ignored target has weight 0.
 """
@@ -14,7 +14,7 @@ from .reference import _through_host, module_of
 
 
 def _check(shape: tuple[int, ...], target: Any, weight: Any, ignore: int) -> None:
-    """PyTorch's rules for a class loss."""
+    """Check the target and the weight of a class loss by PyTorch's rules; Refused if they do not fit."""
     if target.dtype not in (numpy.int64, numpy.uint8):
         raise Refused(f"expected target dtype to be int64 or uint8, but got {target.dtype.name}")
     classes = shape[min(1, len(shape) - 1)]
@@ -35,7 +35,7 @@ def _check(shape: tuple[int, ...], target: Any, weight: Any, ignore: int) -> Non
 
 
 def _index(target: Any, ignore: int) -> tuple:
-    """Where each place's target class lies in the input; ignored ones point at class 0, where their weight 0 makes them harmless."""
+    """Return the index into the input of each place's target class; ignored targets select class 0, with weight 0."""
     xp, n = module_of(target), target.ndim
     classes = target.astype(numpy.int64, copy=False)
     if target.size and int(target.min()) <= ignore <= int(target.max()):
@@ -45,7 +45,7 @@ def _index(target: Any, ignore: int) -> tuple:
 
 
 def class_weights(target: Any, weight: Any, ignore: int, dtype: Any) -> Any:
-    """The weight of each target's class; 0 for an ignored target."""
+    """Return the weight of each target's class; 0 for an ignored target."""
     xp, kept = module_of(target), target != ignore
     if weight is None:
         return kept.astype(dtype)
@@ -53,7 +53,7 @@ def class_weights(target: Any, weight: Any, ignore: int, dtype: Any) -> Any:
 
 
 def class_pick(x: Any, target: Any, weight: Any = None, ignore: int = -100) -> Any:
-    """Each place's element at its target class, times that class's weight."""
+    """Return each place's element at its target class, times the weight of that class; 0 for an ignored target."""
     _check(x.shape, target, weight, ignore)
     found = x[_index(target, ignore)]
     if weight is not None:
@@ -62,7 +62,7 @@ def class_pick(x: Any, target: Any, weight: Any = None, ignore: int = -100) -> A
 
 
 def class_spread(g: Any, target: Any, weight: Any, size: tuple, ignore: int = -100) -> Any:
-    """The transpose of `class_pick`: each element of `g` at its target class, times that class's weight, in zeros of shape `size`."""
+    """The transpose of `class_pick`: zeros of shape `size` with each element of `g`, times its class's weight, at its target class."""
     out = module_of(g).zeros(size, g.dtype)
     weighted = g * class_weights(target, weight, ignore, g.dtype)
     out[_index(target, ignore)] = module_of(g).where(target == ignore, g.dtype.type(0), weighted)  # 0 even where g is nan
@@ -70,7 +70,7 @@ def class_spread(g: Any, target: Any, weight: Any, size: tuple, ignore: int = -1
 
 
 def log_sum_exp(x: Any) -> Any:
-    """log(sum(exp(x))) over the classes, which stay with size 1."""
+    """log(sum(exp(x))) over the class dimension, which is kept with size 1."""
     xp, axis = module_of(x), min(x.ndim - 1, 1)
     most = x.max(axis, None, True)
     shifted = x - most
@@ -78,7 +78,7 @@ def log_sum_exp(x: Any) -> Any:
 
 
 def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
-    """scale * softmax(x), less `g` at each place's target class: the gradient of cross-entropy."""
+    """Return scale * softmax(x) minus `g` at each place's target class: the gradient of cross-entropy."""
     xp, axis = module_of(x), min(x.ndim - 1, 1)
     out = x - lse
     xp.exp(out, out=out)
@@ -87,13 +87,13 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
     return out
 
 
-@_through_host  # its recursion over time has nothing for a GPU to do at once
+@_through_host  # the recursion over time offers a GPU no parallel work
 def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
-    """Connectionist temporal classification: minus the log-likelihood of each target (N), and its slope (T, N, C) as PyTorch has it.
+    """Connectionist temporal classification: return each target's negative log-likelihood (N) and PyTorch's gradient of it (T, N, C).
 
-    Forward and backward recursions over the extended labels (Graves et al., 2006), in log space, for the whole batch at once. The slope
-    is that in the logits of a log_softmax: each class's probability less its posterior, and 0 beyond the input's length. A target that no
-    alignment gives has a loss of inf and a slope of nan.
+    Forward and backward recursions over the extended labels (Graves et al., 2006), in log space, for the whole batch at once. The gradient
+    is with respect to the logits of a log_softmax: each class's probability minus its posterior, and 0 beyond the input's length. A target
+    without any alignment has a loss of inf and a gradient of nan.
     """
     t_max, n, _ = log_probs.shape
     s_max = 2 * int(target_lengths.max(initial=0)) + 1

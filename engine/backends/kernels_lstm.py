@@ -1,7 +1,7 @@
-"""All steps of a long short-term memory, and their gradient: written over buffers, and plainly for namespaces that cannot write in place.
+"""LSTM over all time steps, and its gradient: with preallocated buffers, and plainly for namespaces that cannot write in place.
 
-`given` (T, N, 4H) is what the input contributes to the gates i, f, g, o; h and c are the first states (N, H), `weight` (4H, H) is the
-hidden state's. With `reverse` time runs backwards.
+`given` (T, N, 4H) is the input's contribution to the gates i, f, g, o; h and c are the initial states (N, H), and `weight` (4H, H) is the
+recurrent weight. With `reverse`, the steps run backwards in time.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any
 
 from .reference import module_of
 
-_CHUNK = 1 << 15  # elements of a state, over some steps, that are worked on at a time, while they are in the cache
+_CHUNK = 1 << 15  # elements of a state, over several steps, processed at a time, so that they stay in the cache
 
 
 def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
-    """The hidden states (T, N, H), the last cell state, all cell states, and the gates (T, N, 4H) of all steps."""
+    """Return the hidden states (T, N, H), the last cell state (N, H), all cell states (T, N, H), and the gates (T, N, 4H)."""
     xp, n = module_of(given), h.shape[-1]
     turned = xp.empty(weight.shape[::-1], weight.dtype)
     xp.negative(weight.T, out=turned)
@@ -41,7 +41,7 @@ def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
 
 
 def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: Any, gates: Any, reverse: bool) -> list:
-    """The gradients of `given`, h, c and `weight`, from those of the hidden states and the last cell state."""
+    """Return the gradients of `given`, h, c and `weight`, from those of the hidden states (`g`) and the last cell state (`dc`)."""
     xp, n = module_of(out), h0.shape[-1]
     dz, old = xp.empty(gates.shape, out.dtype), before(xp, cells, c0, reverse)
     dc, dh, buffer = xp.array(dc), xp.zeros(h0.shape, out.dtype), xp.empty(h0.shape, out.dtype)
@@ -50,7 +50,7 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
         first = min(some)
         block = slice(first, first + len(some))
         i, f, new, o = (gates[block, :, k * n : (k + 1) * n] for k in range(4))
-        # what the gradients of c and of h are multiplied by, for these steps at once
+        # the factors of the gradients of c and h, for these steps at once
         by = dz[block]
         by_i, by_f, by_new, by_o = (by[:, :, k * n : (k + 1) * n] for k in range(4))
         xp.subtract(1, gates[block], out=by)
@@ -106,11 +106,11 @@ def lstm_back_plainly(xp: Any, g: Any, dc: Any, h0: Any, c0: Any, weight: Any, o
 
 
 def order(steps: int, reverse: bool) -> range:
-    """The steps in the order in which they run."""
+    """Return the steps in the order in which they run."""
     return range(steps)[::-1] if reverse else range(steps)
 
 
 def before(xp: Any, states: Any, first: Any, reverse: bool) -> Any:
-    """The state that each step started from."""
+    """Return the state from which each step started."""
     first = xp.expand_dims(first, 0)
     return xp.concatenate([states[1:], first] if reverse else [first, states[:-1]], axis=0)

@@ -1,4 +1,4 @@
-"""`engine.backends.mkldnn`: switches of oneDNN, which is not used here. They can be set and read, and change nothing."""
+"""`engine.backends.mkldnn`: PyTorch's switches for oneDNN, which is not used here. They can be set and read, without effect."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ fp32_precision = "none"
 
 
 def is_available() -> bool:
-    """False: convolutions and products on the CPU are NumPy's."""
+    """Return False: convolutions and products on the CPU use NumPy."""
     return False
 
 
 def set_flags(
     _enabled: bool | None = None, _deterministic: bool | None = None, _allow_tf32: bool | None = None, _fp32_precision: str = "none"
 ) -> tuple:
-    """Set switches; what they were before."""
+    """Set the switches that are given; return their previous values."""
     before = (enabled, deterministic, allow_tf32, fp32_precision)
     given = {"enabled": _enabled, "deterministic": _deterministic, "allow_tf32": _allow_tf32, "fp32_precision": _fp32_precision}
     globals().update({name: value for name, value in given.items() if value is not None})
@@ -28,7 +28,7 @@ def set_flags(
 
 @contextlib.contextmanager
 def flags(enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none") -> Iterator[None]:
-    """Set switches for the time of a `with` block."""
+    """Set switches for the duration of a `with` block."""
     before = set_flags(enabled, deterministic, allow_tf32, fp32_precision)
     try:
         yield

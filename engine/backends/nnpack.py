@@ -1,8 +1,8 @@
-"""`engine.backends.nnpack`: a library for convolutions that is not used here."""
+"""`engine.backends.nnpack`: PyTorch's query for NNPACK, a convolution library that is not used here."""
 
 from __future__ import annotations
 
 
 def is_available() -> bool:
-    """False."""
+    """Return False."""
     return False

@@ -1,4 +1,4 @@
-"""Elements in order: sorting, the largest few, order statistics; written plainly for NumPy and CuPy arrays. A nan is the largest."""
+"""Sorting, top-k, medians and modes, for NumPy and CuPy arrays. A nan counts as the largest."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ __all__ = ["median_of_all", "mode", "ranked", "sorted", "topk"]
 
 
 def sorted(x: Any, dim: int, descending: bool, stable: bool) -> tuple:
-    """The elements in order along a dimension, and their indices; NaN counts as the largest."""
+    """Return the elements in order along a dimension, and their indices; nan counts as the largest."""
     dim, lib = _axis(x, dim), module_of(x)
     if not x.ndim:
         return x.copy(), lib.zeros((), numpy.int64)
     if descending:
         places = lib.flip(x.shape[dim] - 1 - lib.argsort(lib.flip(x, dim), axis=dim, kind="stable"), dim)
     else:
-        alike = stable or x.dtype.kind != "f" or x.shape[dim] <= 16  # so few PyTorch puts in order by insertion, which keeps equal ones so
+        alike = stable or x.dtype.kind != "f" or x.shape[dim] <= 16  # PyTorch sorts so few by insertion, which is stable
         places = lib.argsort(x, axis=dim, kind="stable" if alike else None)
     return lib.take_along_axis(x, places, dim), lib.ascontiguousarray(places)
 
 
 def topk(x: Any, k: int, dim: int, largest: bool) -> tuple:
-    """The `k` largest or smallest elements along a dimension, in order, and their indices."""
+    """Return the `k` largest or smallest elements along a dimension, in order, and their indices; ValueError if there are fewer."""
     dim, lib = _axis(x, dim), module_of(x)
     n = x.shape[dim] if x.ndim else 1
     if not 0 <= k <= n:
@@ -46,9 +46,9 @@ def topk(x: Any, k: int, dim: int, largest: bool) -> tuple:
 
 @_along
 def ranked(x: Any, axis: int, positions: Any) -> tuple:
-    """The elements at the given positions of the sorted axis, and where they stood.
+    """Return the elements at the given positions of the sorted axis, and their original indices.
 
-    "median": the lower of the two middle ones, or the first nan; "nanmedian": the lower middle one of those that are not nan.
+    "median": the lower of the two middle elements, or the first nan; "nanmedian": the lower median of the elements that are not nan.
     """
     lib, n = module_of(x), x.shape[axis]
     if not n:
@@ -66,7 +66,7 @@ def ranked(x: Any, axis: int, positions: Any) -> tuple:
 
 
 def median_of_all(x: Any, skip_nan: bool = False) -> Any:
-    """The lower median of all elements, nan of none; with `skip_nan` of those that are not nan."""
+    """Return the lower median of all elements, nan if there are none; with `skip_nan`, of those that are not nan."""
     if not x.size:
         return module_of(x).full((), math.nan, x.dtype)
     return ranked(x.reshape(-1), 0, "nanmedian" if skip_nan else "median")[0].reshape(())
@@ -74,7 +74,7 @@ def median_of_all(x: Any, skip_nan: bool = False) -> Any:
 
 @_along
 def mode(x: Any, axis: int) -> tuple:
-    """The most frequent value along an axis (the smallest of several), and where it stands last; the axis stays, with length 1."""
+    """Return the most frequent value along an axis (the smallest if tied) and its last index; the axis is kept with length 1."""
     if not x.shape[axis]:
         raise _empty(x, axis)
     lib = module_of(x)
@@ -82,7 +82,7 @@ def mode(x: Any, axis: int) -> tuple:
     ranks = lib.moveaxis(lib.take_along_axis(x, order, axis), axis, -1)
     new = lib.ones(ranks.shape, bool)
     new[..., 1:] = ranks[..., 1:] != ranks[..., :-1]
-    starts, runs = lib.flatnonzero(new), lib.zeros(ranks.shape, numpy.int64)  # how long a run is, at its start
+    starts, runs = lib.flatnonzero(new), lib.zeros(ranks.shape, numpy.int64)  # the length of each run, at its start
     runs.reshape(-1)[starts] = lib.diff(lib.append(starts, new.size))
     best = lib.expand_dims(runs.argmax(-1) + runs.max(-1) - 1, axis)
     indices = lib.take_along_axis(order, best, axis)

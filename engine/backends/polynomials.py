@@ -1,4 +1,4 @@
-"""Orthogonal polynomials and their derivatives, by the recurrences that define them, and the Airy function."""
+"""Orthogonal polynomials and their derivatives, computed by their recurrences, and the Airy function."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .reference import _through_host, module_of
 
 __all__ = ["airy_ai", "airy_ai_slope", "polynomial"]
 
-# The first polynomial after 1 as (a, b) of a x + b, and (a, b, c) of p[k+1] = (a x + b) p[k] - c p[k-1] for k >= 1.
+# family -> (a, b) of its first polynomial a x + b, and k -> (a, b, c) of p[k+1] = (a x + b) p[k] - c p[k-1] for k >= 1; p[0] = 1.
 # Source: NIST Digital Library of Mathematical Functions, 18.9.
 _CHEBYSHEV, _SHIFTED = (lambda k: (2.0, 0.0, 1.0)), (lambda k: (4.0, -2.0, 1.0))
 _FAMILIES: dict[str, tuple] = {
@@ -30,7 +30,7 @@ _FAMILIES: dict[str, tuple] = {
 
 
 def polynomial(x: Any, n: Any, family: str, order: int = 0) -> Any:
-    """The derivative of that order of the family's polynomial of degree `n`, rounded towards 0; 0 for negative degrees."""
+    """Evaluate the `order`-th derivative of the family's polynomial of degree `n`, rounded towards 0; 0 for negative degrees."""
     lib, kind = module_of(x if hasattr(x, "ndim") else n), next(a.dtype for a in (x, n) if hasattr(a, "dtype"))
     x, degree = lib.broadcast_arrays(lib.asarray(x, kind), lib.trunc(lib.asarray(n, numpy.float64)))
     out = lib.zeros(x.shape, kind)
@@ -38,7 +38,7 @@ def polynomial(x: Any, n: Any, family: str, order: int = 0) -> Any:
         return out
     most = lib.where(lib.isfinite(degree), degree, -1).max()
     (a0, b0), step = _FAMILIES[family]
-    # the values of one degree and of the one before, for every order of derivative up to the one that is wanted
+    # values at the previous and the current degree, for each order of derivative up to `order`
     before, now = [lib.zeros_like(x)] * (order + 1), [lib.ones_like(x), *[lib.zeros_like(x)] * order]
     for k in range(int(most) + 1):
         out = lib.where(degree == k, now[order], out)
@@ -65,5 +65,5 @@ def airy_ai(x: Any) -> Any:
 
 @_through_host
 def airy_ai_slope(x: Any) -> Any:
-    """The derivative of Ai."""
+    """The derivative of the Airy function Ai."""
     return _airy(x, 1)

@@ -1,7 +1,7 @@
-"""The array interface: every function that the code of an op may call as `xp.<name>`, with its kind and its arguments.
+"""The array interface: a table of the functions that an op's code may call as `xp.<name>`, with their kinds and arguments.
 
-A backend is a namespace that has all of them. `cpu.py` and `gpu.py` are filled from this table; `batch/` (vmap) and `meta/` (shapes
-without data) go by a function's kind, or have a rule of their own for it; derivatives of derivatives call the op of that name.
+A backend is a namespace with all of them. `cpu.py` and `gpu.py` are filled from this table; `batch/` (vmap) and `meta/` (shapes without
+data) dispatch on a function's kind or have a specific rule for it; derivatives of derivatives call the op of that name.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 from importlib import import_module
 from typing import Any, NamedTuple
 
-# A row: the function and its arguments, where its NumPy form is ("numpy", or a file of this folder; CuPy's form is CuPy's own function, or
-# the same code, unless gpu.py defines another), and marks:
+# A row: the function and its arguments, the location of its NumPy version ("numpy" or a file of this folder; on the GPU it is CuPy's
+# function or the same file, unless gpu.py defines another), and marks:
 #   values  the shape of the result depends on values
 #   plain   never differentiated: only called on arrays, so no op needs to have this name
 #   sample  vmap calls it once for each sample
-#   zeros   on the device "meta" it computes with zeros, whose results are dropped
+#   zeros   on the device "meta" it computes with zeros and the values are dropped
 _TABLE = """
 make: new arrays, and casts
     arange(start, stop=None, step=1, dtype=None)                     numpy         plain sample zeros
@@ -345,12 +345,12 @@ PRIMITIVES = _rows()
 
 
 def of_kind(*kinds: str) -> list[str]:
-    """The names of all primitives of these kinds."""
+    """Return the names of all primitives of these kinds."""
     return [name for name, one in PRIMITIVES.items() if one.kind in kinds]
 
 
 def fill(namespace: dict[str, Any], library: Any) -> None:
-    """Put every primitive that the namespace does not define itself into it; `library` is the array library, NumPy or CuPy."""
+    """Add every primitive that the namespace does not define; `library` is the array library, NumPy or CuPy."""
     for name, one in PRIMITIVES.items():
         if name not in namespace:
             home = library if one.home == "numpy" else import_module(f"{__package__}.{one.home}")

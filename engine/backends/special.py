@@ -1,4 +1,4 @@
-"""Special functions, from SciPy; it is loaded at the first use."""
+"""Special functions from SciPy, which is imported on first use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy
 
 from .elementwise import in_blocks
 
-SCIPY = {  # our name -> SciPy's and CuPy's, where nothing else is different
+SCIPY = {  # our name -> that in SciPy and CuPy, for functions that differ in nothing else
     "bessel_j0": "j0", "bessel_j1": "j1", "bessel_y0": "y0", "bessel_y1": "y1", "digamma": "digamma", "entr": "entr", "erf": "erf",
     "erfc": "erfc", "erfcx": "erfcx", "erfinv": "erfinv", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e", "igamma": "gammainc",
     "igammac": "gammaincc", "log_ndtr": "log_ndtr", "modified_bessel_k0": "k0", "modified_bessel_k1": "k1", "ndtr": "ndtr",
@@ -20,7 +20,7 @@ __all__ = ["lgamma", "polygamma", *SCIPY]  # pyright: ignore[reportUnsupportedDu
 
 
 def forwarded(name: str, library: Any, special: Callable[[], Any]) -> Callable:
-    """A function of SciPy's or CuPy's `special()`; numbers among its arguments, and its result, get the dtype of the first array."""
+    """Wrap a function of the module `special()`; scalar arguments and the result are cast to the dtype of the first array."""
 
     def call(*xs: Any) -> Any:
         d = next(x.dtype for x in xs if hasattr(x, "dtype"))
@@ -39,7 +39,7 @@ def _scipy() -> Any:
 globals().update({name: forwarded(name, numpy, _scipy) for name in SCIPY})
 
 
-# x P(x^2) / Q(x^2) on [-4, 4], highest powers first: to 5e-7 of erf's value, near 0 too. Source: Eigen's generic_fast_erf (float).
+# erf(x) = x P(x^2) / Q(x^2) on [-4, 4], highest powers first; relative error 5e-7, also near 0. Source: Eigen's generic_fast_erf (float).
 _ERF_P = (-2.72614225801306e-10, 2.77068142495902e-8, -2.10102402082508e-6, -5.69250639462346e-5, -7.34990630326855e-4)
 _ERF_P += (-2.95459980854025e-3, -1.60960333262415e-2)
 _ERF_Q = (-1.45660718464996e-5, -2.13374055278905e-4, -1.68282697438203e-3, -7.37332916720468e-3, -1.42647390514189e-2)
@@ -61,17 +61,17 @@ def _erf_quickly(x: Any) -> Any:
 
 
 def erf(x: Any) -> Any:
-    """The error function: SciPy's; of many float32 numbers, where that takes 20 ns for each, a quotient of polynomials."""
+    """The error function: SciPy's, or a rational approximation for many float32 numbers, for which SciPy takes 20 ns each."""
     return _erf_quickly(x) if x.dtype == numpy.float32 and x.size > 1024 else _scipys_erf(x)
 
 
 def lgamma(x: Any) -> Any:
-    """The logarithm of the absolute value of the gamma function; infinite at 0 and the negative integers."""
+    """Logarithm of the absolute value of the gamma function; infinite at 0 and the negative integers."""
     return numpy.where(numpy.isneginf(x), numpy.inf, _scipy().gammaln(x)).astype(x.dtype, copy=False)
 
 
 def polygamma(x: Any, n: int) -> Any:
-    """The n-th derivative of digamma; the first has no limit at -inf."""
+    """The n-th derivative of digamma; the first derivative is nan at -inf, where it has no limit."""
     if n == 0:
         return _scipy().digamma(x)
     found = _scipy().polygamma(n, x).astype(x.dtype)

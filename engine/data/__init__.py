@@ -1,4 +1,4 @@
-"""Datasets, samplers and DataLoader, under PyTorch's names; also found as `engine.utils.data`."""
+"""Datasets, samplers and DataLoader, under PyTorch's names; also available as `engine.utils.data`."""
 
 from .collate import default_collate, default_convert
 from .dataset import ChainDataset, ConcatDataset, Dataset, IterableDataset, StackDataset, Subset, TensorDataset, random_split

@@ -1,4 +1,4 @@
-"""Collating: a list of samples into one batch."""
+"""Collation: combine a list of samples into one batch."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ..core.from_lists import to_array
 from ..core.tensor import Tensor
 from ..ops.join import stack
 
-empty: Callable = numpy.empty  # where batches are laid; in a worker, shared memory
+empty: Callable = numpy.empty  # allocates batches; in a worker, from shared memory
 
 
 def default_convert(data: Any) -> Any:
-    """NumPy arrays and numbers inside any structure become tensors, sharing memory; everything else stays, but tuples become lists."""
+    """Convert NumPy arrays (sharing memory) and scalars in nested structures to tensors; tuples become lists, all else is unchanged."""
     if isinstance(data, Tensor):
         return data
     if isinstance(data, (numpy.ndarray, numpy.generic)) and data.dtype.kind not in "USO":
@@ -39,7 +39,7 @@ def _like_mapping(first: Mapping, values: dict) -> Any:
         out: Any = copy.copy(first)
         out.update(values)
         return out
-    except (AttributeError, TypeError):  # a mapping that cannot be changed
+    except (AttributeError, TypeError):  # an immutable mapping
         return values
 
 
@@ -50,15 +50,16 @@ def _like_sequence(first: Sequence, values: list) -> Any:
         return values
     try:
         return type(first)(values)  # type: ignore[call-arg]
-    except TypeError:  # a sequence, such as a range, that cannot be made from a list
+    except TypeError:  # a sequence, such as a range, whose type does not accept a list
         return values
 
 
 def collate(batch: Sequence, *, collate_fn_map: dict[Any, Callable] | None = None) -> Any:
-    """One batch of many samples, by the type of the first: `collate_fn_map` says how, `{type: fn(batch, *, collate_fn_map)}`.
+    """Combine samples into one batch with the function in `collate_fn_map` for the type of the first sample.
 
-    A type, or a tuple of types, stands for its subclasses too. Mappings and sequences, named tuples among them, are collated element by
-    element. TypeError for what no function is there for.
+    `collate_fn_map` is `{type: fn(batch, *, collate_fn_map)}`; a key may be a tuple of types, and matches subclasses. Other mappings and
+    sequences, including named tuples, are collated element by element. TypeError for other types; RuntimeError for sequences of different
+    lengths.
     """
     first = batch[0]
     kind = type(first)
@@ -78,7 +79,7 @@ def collate(batch: Sequence, *, collate_fn_map: dict[Any, Callable] | None = Non
 
 
 def _stacked(arrays: list) -> Tensor | None:
-    """Arrays of one shape and dtype as one; None when they differ."""
+    """Stack arrays of one shape and dtype into a tensor; None if they differ or no tensor dtype matches."""
     first = arrays[0]
     shape, dtype = first.shape, first.dtype
     known = FROM_NUMPY.get(dtype)
@@ -91,7 +92,7 @@ def _stacked(arrays: list) -> Tensor | None:
 
 
 def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
-    """Tensors stacked along a new first dimension. TypeError for what is none."""
+    """Stack tensors along a new first dimension. TypeError if an element is not a tensor."""
     for i, t in enumerate(batch):
         if not isinstance(t, Tensor):
             raise TypeError(f"expected Tensor as element {i} in argument 0, but got {type(t).__name__}")
@@ -103,7 +104,7 @@ def collate_tensor_fn(batch: Sequence[Tensor], *, collate_fn_map: Any = None) ->
 
 
 def collate_numpy_array_fn(batch: Sequence[numpy.ndarray], *, collate_fn_map: Any = None) -> Any:
-    """Arrays stacked into a tensor. TypeError for strings and objects."""
+    """Stack arrays into a tensor. TypeError for strings and objects."""
     if batch[0].dtype.kind in "USOV":
         raise TypeError(f"default_collate: batch must contain tensors, numpy arrays, numbers, dicts or lists; found {batch[0].dtype}")
     found = _stacked(list(batch))
@@ -111,18 +112,18 @@ def collate_numpy_array_fn(batch: Sequence[numpy.ndarray], *, collate_fn_map: An
 
 
 def collate_numpy_scalar_fn(batch: Sequence, *, collate_fn_map: Any = None) -> Tensor:
-    """NumPy's numbers in a tensor, of the dtype that `as_tensor` finds for them."""
+    """Put NumPy scalars in a 1-d tensor of the dtype that `as_tensor` infers."""
     kind = type(batch[0])
     return as_tensor(numpy.array(batch) if all(type(x) is kind for x in batch) else batch)
 
 
 def collate_float_fn(batch: Sequence[float], *, collate_fn_map: Any = None) -> Tensor:
-    """Python's floats as float64. TypeError for what is no number."""
-    return Tensor._wrap(numpy.array(array("d", batch)))  # NumPy alone would make nan of None and 2.0 of "2"
+    """Put Python floats in a float64 tensor. TypeError if an element is not a number."""
+    return Tensor._wrap(numpy.array(array("d", batch)))  # NumPy alone would convert None to nan and "2" to 2.0
 
 
 def collate_int_fn(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tensor:
-    """Python's ints as int64, bools as bools; with floats among them the dtype that `tensor` finds."""
+    """Put Python ints in an int64 tensor, bools in a bool tensor, and mixed types in one of the dtype that `tensor` infers."""
     kinds = set(map(type, batch))
     if kinds == {bool}:
         return Tensor._wrap(numpy.array(batch, dtypes.BOOL_NP))
@@ -133,7 +134,7 @@ def collate_int_fn(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tenso
 
 
 def collate_str_fn(batch: Sequence, *, collate_fn_map: Any = None) -> Sequence:
-    """Strings and bytes stay as they are."""
+    """Return strings and bytes unchanged."""
     return batch
 
 
@@ -149,8 +150,9 @@ default_collate_fn_map: dict[Any, Callable] = {
 
 
 def default_collate(batch: Sequence) -> Any:
-    """Stack samples along a new first dimension, inside tuples, lists, dicts and named tuples too.
+    """Stack samples along a new first dimension, also inside tuples, lists, dicts and named tuples.
 
-    Tensors and arrays are stacked, ints become int64 and floats float64 tensors, strings and bytes stay in a list. TypeError for others.
+    Tensors and arrays are stacked, ints become an int64 and floats a float64 tensor, strings and bytes stay in a list. TypeError for other
+    types.
     """
     return collate(batch, collate_fn_map=default_collate_fn_map)

@@ -1,4 +1,4 @@
-"""Datasets: what holds samples, by index or as a stream."""
+"""Datasets: collections of samples, read by index or as a stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)  # `class Mine(Dataset[int])`
 
 
 class Dataset(Generic[T_co]):
-    """Samples by index: write `__getitem__` and `__len__`; `__getitems__(list)` may fetch many at once."""
+    """Samples read by index. Subclasses define `__getitem__` and `__len__`, and may define `__getitems__(list)` to fetch many at once."""
 
     def __getitem__(self, index: Any) -> Any:
         raise NotImplementedError("Subclasses of Dataset should implement __getitem__.")
@@ -27,7 +27,7 @@ class Dataset(Generic[T_co]):
 
 
 class IterableDataset(Dataset[T_co], Iterable[T_co]):
-    """Samples as a stream: write `__iter__`. In a worker process, `get_worker_info()` says which part to yield."""
+    """Samples read as a stream. Subclasses define `__iter__`; in a worker, `get_worker_info()` tells which part of the data to yield."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Any]: ...
@@ -37,7 +37,7 @@ class IterableDataset(Dataset[T_co], Iterable[T_co]):
 
 
 class TensorDataset(Dataset):
-    """Tensors of one length: sample i is the tuple of their rows i."""
+    """Tensors of one length: sample i is the tuple of row i of each."""
 
     def __init__(self, *tensors: Tensor):
         if any(t.shape[0] != tensors[0].shape[0] for t in tensors):
@@ -52,7 +52,7 @@ class TensorDataset(Dataset):
 
 
 class StackDataset(Dataset):
-    """Datasets side by side: sample i is the tuple (or, from keywords, the dict) of their samples i."""
+    """Datasets of one length in parallel: sample i is the tuple (or, from keyword arguments, the dict) of sample i of each."""
 
     def __init__(self, *args: Any, **kwargs: Any):
         if args and kwargs:
@@ -73,7 +73,7 @@ class StackDataset(Dataset):
         return tuple(d[index] for d in self.datasets)
 
     def __getitems__(self, indices: list) -> list:
-        """Many samples at once, by the datasets' own `__getitems__` where they have one."""
+        """Fetch many samples at once, with the datasets' `__getitems__` where defined."""
         if isinstance(self.datasets, dict):
             columns = [_many(d, indices) for d in self.datasets.values()]
             return [dict(zip(self.datasets, row, strict=True)) for row in zip(*columns, strict=True)]
@@ -94,7 +94,7 @@ def _many(dataset: Any, indices: list) -> Any:
 
 
 class ConcatDataset(Dataset):
-    """Datasets one after the other."""
+    """The concatenation of several datasets."""
 
     def __init__(self, datasets: Iterable[Dataset]):
         self.datasets = list(datasets)
@@ -106,12 +106,12 @@ class ConcatDataset(Dataset):
 
     @staticmethod
     def cumsum(sequence: Iterable) -> list[int]:
-        """The lengths of the datasets, each with those before it."""
+        """Return the cumulative lengths of the datasets."""
         return list(itertools.accumulate(len(d) for d in sequence))
 
     @property
     def cummulative_sizes(self) -> list[int]:
-        """The old spelling of `cumulative_sizes`."""
+        """The deprecated spelling of `cumulative_sizes`."""
         warnings.warn("cummulative_sizes attribute is renamed to cumulative_sizes", FutureWarning, stacklevel=2)
         return self.cumulative_sizes
 
@@ -130,7 +130,7 @@ class ConcatDataset(Dataset):
 
 
 class ChainDataset(IterableDataset):
-    """Streams one after the other."""
+    """The concatenation of several iterable datasets."""
 
     def __init__(self, datasets: Iterable[Dataset]):
         self.datasets = datasets
@@ -146,7 +146,7 @@ class ChainDataset(IterableDataset):
 
 
 class Subset(Dataset):
-    """The samples of a dataset at some indices."""
+    """The samples of a dataset at given indices."""
 
     def __init__(self, dataset: Dataset, indices: Sequence[int]):
         self.dataset, self.indices = dataset, indices
@@ -165,7 +165,10 @@ class Subset(Dataset):
 
 
 def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Any = None) -> list[Subset]:
-    """Cut a dataset at random into parts of these lengths, or of these fractions of the whole when they sum to 1."""
+    """Split a dataset at random into subsets of the given lengths, or of the given fractions if they sum to 1.
+
+    Raises ValueError if the lengths do not sum to that of the dataset; warns about an empty subset.
+    """
     total = len(dataset)  # type: ignore[arg-type]
     sizes = list(lengths)
     if math.isclose(sum(sizes), 1) and sum(sizes) <= 1:

@@ -1,4 +1,4 @@
-"""DistributedSampler: each process's part of the indices."""
+"""DistributedSampler: the share of a dataset's indices that one process visits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from .stream import randperm
 
 
 class DistributedSampler(Sampler):
-    """Every `num_replicas`-th index, from `rank` on, of an order that is the same in all processes.
+    """Every `num_replicas`-th index, starting at `rank`, of an order that is the same in all processes.
 
-    The order is filled up with its own beginning until all processes have equally many, or with `drop_last` cut. It is drawn anew from
-    `seed + epoch` for each epoch: call `set_epoch(epoch)` before each. Replicas and rank are those of `engine.distributed` unless given.
+    So that all processes get the same number, the order is padded with its own beginning, or truncated with `drop_last`. With `shuffle` it
+    is drawn from `seed + epoch`: call `set_epoch(epoch)` before each epoch. `num_replicas` and `rank` default to the world size and rank of
+    `engine.distributed`; ValueError if there is no process group.
     """
 
     def __init__(
@@ -24,7 +25,7 @@ class DistributedSampler(Sampler):
         drop_last: bool = False,
     ):  # fmt: skip
         if num_replicas is None or rank is None:
-            distributed = sys.modules.get("engine.distributed")  # imported by whoever has begun a process group
+            distributed = sys.modules.get("engine.distributed")  # already imported if a process group was started
             if distributed is None:
                 raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
             num_replicas = int(distributed.get_world_size()) if num_replicas is None else num_replicas
@@ -48,5 +49,5 @@ class DistributedSampler(Sampler):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """Which order the next pass takes."""
+        """Set the epoch, which determines the order of the next pass."""
         self.epoch = epoch

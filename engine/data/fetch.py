@@ -1,4 +1,4 @@
-"""Fetching: indices into collated samples, by index or from a stream."""
+"""Fetchers: read samples from a dataset, by index or as a stream, and collate them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 
 class MapFetcher:
-    """Samples of a dataset by index."""
+    """Fetches samples of a dataset by index."""
 
     def __init__(self, dataset: Any, batched: bool, collate_fn: Callable, drop_last: bool):
         self.dataset, self.batched, self.collate_fn = dataset, batched, collate_fn
 
     def fetch(self, indices: Any) -> Any:
-        """The batch at these indices, or the sample at this index."""
+        """Return the batch at these indices or, if not batched, the sample at this index."""
         if not self.batched:
             return self.collate_fn(self.dataset[indices])
         many = getattr(self.dataset, "__getitems__", None)
@@ -22,13 +22,13 @@ class MapFetcher:
 
 
 class StreamFetcher:
-    """Samples of a stream, as many as indices are asked for."""
+    """Fetches samples of a stream, as many as indices are given."""
 
     def __init__(self, dataset: Any, batched: bool, collate_fn: Callable, drop_last: bool):
         self.stream, self.batched, self.collate_fn, self.drop_last = iter(dataset), batched, collate_fn, drop_last
 
     def fetch(self, indices: Any) -> Any:
-        """The next batch, or the next sample; StopIteration at the end."""
+        """Return the next batch or, if not batched, the next sample; StopIteration at the end."""
         if not self.batched:
             return self.collate_fn(next(self.stream))
         samples = list(itertools.islice(self.stream, len(indices)))
@@ -38,11 +38,11 @@ class StreamFetcher:
 
 
 class _DatasetKind:
-    """What a dataset is asked for: samples by index, or the next ones. Libraries' own loaders name it as PyTorch does."""
+    """How a dataset is read: by index or as a stream. It has PyTorch's name because other libraries' loaders use it."""
 
     Map, Iterable = 0, 1
 
     @staticmethod
     def create_fetcher(kind: int, dataset: Any, auto_collation: bool, collate_fn: Callable, drop_last: bool) -> Any:
-        """The fetcher for a dataset."""
+        """Create the fetcher for a dataset."""
         return (MapFetcher if kind == _DatasetKind.Map else StreamFetcher)(dataset, auto_collation, collate_fn, drop_last)

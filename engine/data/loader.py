@@ -19,7 +19,7 @@ _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "data
 
 
 class _Endless:
-    """The sampler of a stream: it only says that more is wanted."""
+    """The sampler of a stream: yields None endlessly, once per requested sample."""
 
     def __iter__(self) -> Any:
         while True:
@@ -27,17 +27,17 @@ class _Endless:
 
 
 class DataLoader:
-    """Batches of a dataset: `for batch in DataLoader(dataset, batch_size=32, shuffle=True)`.
+    """Iterates over batches of a dataset: `for batch in DataLoader(dataset, batch_size=32, shuffle=True)`.
 
-    `batch_size=None` turns batching off. With `num_workers` > 0 that many processes fetch ahead, and lay large batches into shared memory;
-    the order of the batches stays that of the sampler (unless `in_order=False`), and equal seeds give equal batches. A worker's exception
-    is raised here with its traceback; a worker that dies is reported. Workers start as Python's processes do ("fork" on Linux before
-    3.14, but "forkserver" once a GPU was used) unless `multiprocessing_context` says otherwise. `pin_memory` puts batches into pinned
-    memory where there is a GPU; `pin_memory_device` changes nothing. Arguments as `torch.utils.data.DataLoader`.
+    `batch_size=None` turns batching off. With `num_workers` > 0, that many processes prefetch batches and pass large ones in shared memory.
+    Batches keep the sampler's order unless `in_order=False`, and equal seeds give equal batches. A worker's exception is re-raised with its
+    traceback; a worker that exits unexpectedly raises RuntimeError. `multiprocessing_context` sets how workers start; the default is
+    Python's start method ("fork" on Linux before 3.14), with "forkserver" replacing "fork" once a GPU was used. `pin_memory` copies batches
+    to pinned memory if a GPU is available; `pin_memory_device` is ignored. The arguments are those of `torch.utils.data.DataLoader`.
     """
 
     _ready = False
-    _IterableDataset_len_called: int | None = None  # what `len()` of a stream's loader was, once somebody asked
+    _IterableDataset_len_called: int | None = None  # the last result of `len()` for a stream, None before
 
     def __init__(
         self, dataset: Any, batch_size: int | None = 1, shuffle: bool | None = None, sampler: Any = None, batch_sampler: Any = None,
@@ -92,7 +92,7 @@ class DataLoader:
             batch_sampler = BatchSampler(sampler, batch_size, drop_last)
         self.batch_size, self.drop_last, self.sampler, self.batch_sampler = batch_size, drop_last, sampler, batch_sampler
         self.collate_fn: Any = collate_fn if collate_fn is not None else (default_collate if batch_sampler is not None else default_convert)
-        self._iterator: Workers | None = None  # the last pass by workers that persist
+        self._iterator: Workers | None = None  # the last pass with persistent workers
         self._ready = True
         self.check_worker_number_rationality()
 
@@ -103,7 +103,7 @@ class DataLoader:
 
     @property
     def multiprocessing_context(self) -> Any:
-        """How workers start: a start method's name, a context, or None. ValueError or TypeError for anything else."""
+        """How workers start: the name of a start method, a context, or None. Setting anything else raises ValueError or TypeError."""
         return self._context
 
     @multiprocessing_context.setter
@@ -136,7 +136,10 @@ class DataLoader:
         return found
 
     def _get_iterator(self) -> Pass:
-        """A pass with processes of its own."""
+        """Return a new pass, with new worker processes if `num_workers` > 0.
+
+        AssertionError for a timeout without workers, and for a prefetch factor of 0 with them.
+        """
         if self.num_workers == 0:
             if self.timeout:
                 raise AssertionError(f"DataLoader without worker processes requires timeout == 0, got {self.timeout}")
@@ -146,7 +149,7 @@ class DataLoader:
         return Workers(self)
 
     def check_worker_number_rationality(self) -> None:
-        """PyTorch's warning of more workers than processors."""
+        """Give PyTorch's warning if there are more workers than available processors."""
         most = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         if most is not None and self.num_workers > most:
             warn(
@@ -158,7 +161,7 @@ class DataLoader:
 
 
 def _checked_context(asked: Any, num_workers: int) -> Any:
-    """The `multiprocessing_context`: a start method's name, a context, or None."""
+    """Validate a `multiprocessing_context`: the name of a start method, a context, or None."""
     if asked is None:
         return None
     if num_workers == 0:

@@ -1,4 +1,4 @@
-"""One pass over a DataLoader: what `iter(loader)` gives."""
+"""Passes over a DataLoader: the iterators that `iter(loader)` returns."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _REPLICAS = (
 
 
 class Pass:
-    """Batches, one after the other; `len()` is the loader's.
+    """Iterator over a loader's batches; `len()` is that of the loader's index sampler.
 
-    Of a loader it takes PyTorch's private names, so that a library's own loader can be passed over too.
+    It reads the loader through PyTorch's private attribute names, so that it also works with other libraries' loaders.
     """
 
     def __init__(self, loader: DataLoader) -> None:
@@ -60,7 +60,7 @@ class Here(Pass):
     def __init__(self, loader: DataLoader) -> None:
         super().__init__(loader)
         self._sampler_iter = iter(self._index_sampler)
-        self._base_seed = draw_seed(loader.generator)  # as PyTorch does, though nobody uses it
+        self._base_seed = draw_seed(loader.generator)  # unused, but drawn, as in PyTorch
         self._dataset_fetcher = _DatasetKind.create_fetcher(
             loader._dataset_kind, loader.dataset, loader._auto_collation, loader.collate_fn, loader.drop_last
         )
@@ -70,23 +70,23 @@ class Here(Pass):
 
 
 class Workers(Pass):
-    """A pass by worker processes; they end with it unless they persist."""
+    """A pass with worker processes, which end with it unless they are persistent."""
 
     def __init__(self, loader: DataLoader, team: Team | None = None) -> None:
         super().__init__(loader)
         if team is None:
-            iter(self._index_sampler)  # a sampler that draws at once draws before the seed, and again for the pass: so it does in PyTorch
+            iter(self._index_sampler)  # as in PyTorch: a sampler that draws in `__iter__` draws before the seed, and again for the pass
             team = Team(loader, draw_seed(loader.generator))
         self._team: Team | None = team
         self._stays = loader.persistent_workers
-        self._end = weakref.finalize(loader if self._stays else self, team.stop)  # unlike __del__, before the pipes are collected
+        self._end = weakref.finalize(loader if self._stays else self, team.stop)  # unlike __del__, runs before the pipes are collected
         team.current = weakref.ref(self)
         team.begin(iter(self._index_sampler))
 
     def _next_data(self) -> Any:
         team = self._team
         if team is None or team.current() is not self:
-            raise StopIteration  # over, or another pass of the same workers has begun
+            raise StopIteration  # finished, or the same workers have begun another pass
         try:
             return team.next()
         except StopIteration:
@@ -99,6 +99,6 @@ class Workers(Pass):
             raise
 
     def _shutdown_workers(self) -> None:
-        """End the processes."""
+        """Stop the worker processes."""
         self._team = None
         self._end()

@@ -1,4 +1,4 @@
-"""Pinning: batches in memory that the GPU can read from while the program goes on."""
+"""Pinning: copies of batches in page-locked memory, which the GPU can read while the program continues."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_GPU = "'pin_memory' argument is set as true but no accelerator is found, then
 
 
 def possible() -> bool:
-    """Whether there is a GPU to pin for; PyTorch's warning when there is none."""
+    """Whether there is a GPU to pin for; gives PyTorch's warning if not."""
     if devices.cuda_available():
         return True
     warn(NO_GPU)
@@ -22,7 +22,7 @@ def possible() -> bool:
 
 
 def pinned(data: Any) -> Any:
-    """The same structure with its CPU tensors copied into pinned memory. What has a method `pin_memory` is asked for it."""
+    """Copy the CPU tensors of a nested structure into pinned memory; objects with a `pin_memory` method are replaced by its result."""
     if isinstance(data, Tensor):
         if data.is_cuda:
             return data

@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)  # `class Mine(Sampler[int])`
 
 
 class Sampler(Generic[T_co]):
-    """Any iterable of indices, or of lists of indices: write `__iter__`, and `__len__` when it is known."""
+    """An iterable of indices or lists of indices. Subclasses define `__iter__`, and `__len__` if it is known."""
 
     def __init__(self, data_source: Any = None) -> None:
         pass
@@ -27,7 +27,7 @@ class Sampler(Generic[T_co]):
 
 
 class SequentialSampler(Sampler):
-    """0, 1, 2, ..."""
+    """The indices in order: 0, 1, 2, ..."""
 
     def __init__(self, data_source: Sized):
         self.data_source = data_source
@@ -40,7 +40,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """All indices in random order; `num_samples` of them, drawn independently with `replacement`."""
+    """`num_samples` indices (by default as many as samples) in random order; with `replacement`, drawn independently."""
 
     def __init__(self, data_source: Sized, replacement: bool = False, num_samples: int | None = None, generator: Any = None):
         self.data_source, self.replacement, self._num_samples, self.generator = data_source, replacement, num_samples, generator
@@ -66,14 +66,14 @@ class RandomSampler(Sampler):
         elif n > 0:
             for _ in range(wanted // n):
                 yield from randperm(n, generator)
-            yield from randperm(n, generator)[: wanted % n]  # drawn even when none is left over: so is PyTorch's
+            yield from randperm(n, generator)[: wanted % n]  # drawn even if none is left over, as in PyTorch
 
     def __len__(self) -> int:
         return self.num_samples
 
 
 class SubsetRandomSampler(Sampler):
-    """Some indices in random order."""
+    """The given indices in random order."""
 
     def __init__(self, indices: Sequence[int], generator: Any = None):
         self.indices, self.generator = indices, generator
@@ -87,7 +87,7 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """Indices drawn in proportion to weights, which need not sum to one."""
+    """Indices drawn with probabilities proportional to `weights`, which need not sum to 1."""
 
     def __init__(self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None):
         if not isinstance(num_samples, int) or isinstance(num_samples, bool) or num_samples <= 0:
@@ -107,7 +107,7 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Another sampler's indices in lists of `batch_size`; the last may be shorter, or is left out with `drop_last`."""
+    """Groups another sampler's indices into lists of `batch_size`; with `drop_last`, a shorter last list is left out."""
 
     def __init__(self, sampler: Iterable, batch_size: int, drop_last: bool):
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:

@@ -1,4 +1,4 @@
-"""Slots: pieces of shared memory in which a worker lays its batches, used again when the main process has let go of what lay there."""
+"""Slots: segments of shared memory into which a worker writes batches, reused once the main process has freed the arrays there."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ..base import dtypes
 from ..core.tensor import Tensor
 from ..multiprocessing.memory import ALIGN, Segment
 
-_SMALL = 1 << 15  # bytes: below, a batch goes through the pipe, which is quicker
-_MOST = 16  # slots of one worker; whoever keeps more batches than that gets the rest through the pipe
+_SMALL = 1 << 15  # bytes; smaller batches go through the pipe, which is faster
+_MOST = 16  # slots per worker; if the program keeps more batches than that, the rest go through the pipe
 
 
 def _aligned(size: int) -> int:
@@ -33,7 +33,7 @@ def _tensor(kind: type | None, dtype: str, shape: tuple, data: Any) -> Tensor:
 
 
 class _Pickler(pickle.Pickler):
-    """Tensors as their bytes, which travel beside the pickle."""
+    """Pickles the data of CPU tensors without `requires_grad` as out-of-band buffers."""
 
     def reducer_override(self, obj: Any) -> Any:
         if not isinstance(obj, Tensor) or obj.is_cuda or obj.requires_grad:
@@ -43,56 +43,56 @@ class _Pickler(pickle.Pickler):
 
 
 def _packed(x: Any) -> tuple[bytes, list]:
-    """A pickle, and the memory of the arrays that are in it."""
+    """Return a pickle and its out-of-band buffers, one per array."""
     buffers: list = []
     out = io.BytesIO()
     try:
         _Pickler(out, 5, buffer_callback=buffers.append).dump(x)
     except (pickle.PicklingError, AttributeError, TypeError):
-        import cloudpickle  # a class of a notebook's
+        import cloudpickle  # for a class defined in a notebook
 
         return cloudpickle.dumps(x), []
     return out.getvalue(), [b.raw() for b in buffers]
 
 
 class Message:
-    """A batch on its way: its pickle, and where its arrays lie."""
+    """A batch in transit: its pickle, and the location of its arrays."""
 
     __slots__ = ("number", "pickled", "inline", "slot", "size", "places", "dropped")
 
     def __init__(self, number: int, pickled: bytes) -> None:
         self.number, self.pickled = number, pickled
         self.inline: list[bytearray] = []
-        self.slot, self.size = -1, 0  # the slot's number; its size when it is new
+        self.slot, self.size = -1, 0  # slot number, or -1; the slot's size if it is new
         self.places: tuple[tuple[int, int], ...] = ()  # (start, end) of each array
-        self.dropped: list[int] = []  # slots that nobody will lay anything into again
+        self.dropped: list[int] = []  # slots that will not be used again
 
 
 class Slots:
-    """A worker's side: it lays batches down. `empty` gives memory in the slot that the next batch will go into."""
+    """The worker's side: writes batches into slots. `empty` allocates in the slot of the next batch, which saves a copy."""
 
     def __init__(self, share: bool) -> None:
         self.share = share and os.name == "posix"
         self._segments: dict[int, Segment] = {}
         self._free: list[int] = []
-        self._dropped: list[int] = []  # of which the main process does not know yet
+        self._dropped: list[int] = []  # not yet reported to the main process
         self._count, self._usual = 0, 0
         self._current, self._end = -1, 0
 
     def freed(self, slots: list[int]) -> None:
-        """The main process has let go of what lay in these."""
+        """Mark slots as free: the main process no longer uses the arrays in them."""
         self._free += slots
 
     def begin(self) -> None:
-        """Another batch: find a slot of the usual size for it, if there is one."""
+        """Begin a batch: reserve a slot of the previous batch's size for it, if possible."""
         if self._current < 0 and self._usual:
             self._current = self._take(self._usual)
         self._end = 0
 
     def _take(self, size: int) -> int:
-        """A slot of at least this size: a free one, else a new one; -1 when there may be no more."""
+        """Return a slot of at least this size, preferably a free one; -1 if no more can be created."""
         for slot in self._free:
-            if len(self._segments[slot]) >= size and sys.getrefcount(self._segments[slot]) == 2:  # nothing here lies in it still
+            if len(self._segments[slot]) >= size and sys.getrefcount(self._segments[slot]) == 2:  # no array in this process uses it
                 self._free.remove(slot)
                 return slot
         if len(self._segments) >= _MOST:
@@ -102,13 +102,13 @@ class Slots:
             del self._segments[self._dropped[-1]]
         try:
             self._segments[self._count] = Segment.new(size)
-        except OSError:  # no memory or no descriptors: the pipe will do
+        except OSError:  # no memory or descriptors left: use the pipe
             return -1
         self._count += 1
         return self._count - 1
 
     def empty(self, shape: tuple, dtype: Any) -> numpy.ndarray:
-        """An array whose numbers are not set, in the slot while there is room."""
+        """Return an uninitialized array, in the current slot unless it is small or does not fit."""
         size = int(numpy.prod(shape, dtype=numpy.int64)) * dtype.itemsize
         start = self._end
         if self._current < 0 or start + size > len(self._segments[self._current]) or size < ALIGN:
@@ -117,7 +117,7 @@ class Slots:
         return self._segments[self._current].array(shape, dtype, start)
 
     def lay(self, number: int, batch: Any) -> tuple[bytes, Segment | None]:
-        """The message that brings a batch to the main process, and its slot when that is new there."""
+        """Return the pickled message that carries a batch to the main process, and the slot's segment if it is new."""
         pickled, buffers = _packed((number, batch))
         message = Message(number, pickled)
         size = sum(_aligned(len(b)) for b in buffers)
@@ -158,7 +158,7 @@ class Slots:
         return None
 
     def _within(self, segment: Segment, buffers: list) -> dict[int, int]:
-        """Which arrays lie in the slot already, and where."""
+        """Return the buffers that are already in the slot, as {position in `buffers`: start}."""
         found = {}
         for i, buffer in enumerate(buffers):
             if len(buffer):
@@ -169,24 +169,24 @@ class Slots:
 
 
 class Leases:
-    """The main process's side: it sees batches where they lie, and hears when the last array of one is gone."""
+    """The main process's side: reads batches in place, and records which slots are free because their arrays are gone."""
 
     def __init__(self) -> None:
         self._maps: dict[int, mmap.mmap] = {}
-        self._held: dict[int, tuple[Any, int]] = {}  # by identity: a weak reference, and the slot that its array lies in
-        self._gone: deque[Any] = deque()  # references whose arrays are gone
+        self._held: dict[int, tuple[Any, int]] = {}  # id of a weak reference to an array -> the reference, the array's slot
+        self._gone: deque[Any] = deque()  # weak references whose arrays are gone
 
     def returned(self) -> list[int]:
-        """The slots that were let go since last asked."""
+        """Return the slots freed since the last call."""
         out = []
         while self._gone:
             out.append(self._held.pop(id(self._gone.popleft()))[1])
         return out
 
     def read(self, message: Message, pipe: Any) -> tuple[int, Any]:
-        """`(number, batch)` of a message."""
+        """Return `(number, batch)` from a message; the descriptor of a new slot is received from `pipe`."""
         for slot in message.dropped:
-            self._maps.pop(slot, None)  # it may have stayed empty
+            self._maps.pop(slot, None)  # missing if it was never used
         if message.slot < 0:
             return pickle.loads(message.pickled, buffers=message.inline)
         if message.size:
@@ -194,9 +194,9 @@ class Leases:
             try:
                 self._maps[message.slot] = mmap.mmap(fd, message.size)
             finally:
-                os.close(fd)  # the map has a descriptor of its own
+                os.close(fd)  # mmap has duplicated it
         whole = numpy.frombuffer(self._maps[message.slot], numpy.uint8)
-        # the callback is no Python code: an interrupt that came in it would be printed and lost
+        # the callback is not Python code, in which a KeyboardInterrupt would be printed and lost
         ref = weakref.ref(whole, self._gone.append)
         self._held[id(ref)] = ref, message.slot
         return pickle.loads(message.pickled, buffers=[memoryview(whole[a:b]) for a, b in message.places])

@@ -1,4 +1,4 @@
-"""What data loading draws from the random stream, in PyTorch's order, so that equal seeds give equal batches."""
+"""Random draws of data loading, in PyTorch's order, so that equal seeds give equal batches."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from ..core.op import functions
 
 
 def draw_seed(generator: Any = None) -> int:
-    """One seed of 63 bits, as `torch.empty((), dtype=torch.int64).random_()` draws it."""
+    """Draw a 63-bit seed, as `torch.empty((), dtype=torch.int64).random_()` does."""
     return int((generator or random.default_generator).long_words(1)[0]) & ((1 << 63) - 1)
 
 
 def randperm(n: int, generator: Any = None) -> list[int]:
-    """A random permutation of range(n)."""
+    """Return a random permutation of range(n)."""
     return functions["randperm"](n, generator=generator).tolist()
 
 
 def randint(high: int, n: int, generator: Any = None) -> list[int]:
-    """n random numbers below `high`."""
+    """Return n random integers in [0, high)."""
     return functions["randint"](high, (n,), generator=generator).tolist()
 
 
 def multinomial(weights: Any, n: int, replacement: bool, generator: Any = None) -> list[int]:
-    """n indices drawn in proportion to the weights."""
+    """Return n indices drawn with probabilities proportional to `weights`."""
     return functions["multinomial"](weights, n, replacement, generator=generator).tolist()

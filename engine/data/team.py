@@ -1,4 +1,4 @@
-"""The worker processes of a DataLoader: who does what, and what has come back."""
+"""The worker processes of a DataLoader: starts and stops them, assigns tasks, and receives batches."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .slots import Leases
 
 
 def default_method() -> str:
-    """How workers start: as Python's processes do here. But a program that has used a GPU cannot be forked."""
+    """Return Python's start method, but "forkserver" instead of "fork" once a GPU was used: such a process cannot be forked."""
     method = multiprocessing.get_start_method()
     return "forkserver" if method == "fork" and devices.gpu is not None else method
 
 
 def context_for(asked: Any) -> Any:
-    """The multiprocessing context of a name, of a context, or of None."""
+    """Return the multiprocessing context for the name of a start method, a context, or None."""
     if asked is not None and not isinstance(asked, str):
         return asked
     context = multiprocessing.get_context(asked or default_method())
@@ -35,9 +35,9 @@ def context_for(asked: Any) -> Any:
 
 @contextmanager
 def _untold() -> Iterator[None]:
-    """Without the warning that Python 3.12 has for every fork of a program with threads, which notebooks are.
+    """Suppress the warning of Python 3.12 and later for a fork of a process with threads, such as a notebook's.
 
-    Not by `catch_warnings`, after which Python no longer knows which warnings it has given: each epoch would give them all again.
+    Not with `catch_warnings`, which resets Python's record of the warnings already shown: each epoch would show them again.
     """
     filters: Any = warnings.filters
     quiet = ("ignore", None, DeprecationWarning, None, 0)
@@ -50,7 +50,7 @@ def _untold() -> Iterator[None]:
 
 
 class Team:
-    """The processes of one pass or, when they persist, of all."""
+    """The worker processes of one pass or, if they are persistent, of all passes."""
 
     def __init__(self, loader: Any, base_seed: int) -> None:
         context = context_for(loader.multiprocessing_context)
@@ -69,9 +69,9 @@ class Team:
         self.pipes: list[Any] = []
         self.processes: list[Any] = []
         self.leases = [Leases() for _ in range(loader.num_workers)]
-        self.given = 0  # tasks, of all passes
-        self.current: Any = None  # the pass that goes on
-        self.broken = self.failed = False  # cannot go on; the last error was a sample's, and the rest can be had
+        self.given = 0  # number of tasks sent, in all passes
+        self.current: Any = None  # weak reference to the active pass
+        self.broken = self.failed = False  # unusable; the last error came from fetching, so later batches are available
         self._arrived: dict[int, Any] = {}
         try:
             for i in range(loader.num_workers):
@@ -87,19 +87,19 @@ class Team:
             raise
 
     def begin(self, tasks: Iterator[Any]) -> None:
-        """Start a pass, the first or another: every worker is given its first tasks."""
+        """Begin a pass over `tasks` and send every worker its first tasks."""
         if self.given:
             for i in range(len(self.pipes)):
                 self._send(i, workers.AGAIN)
         self._tasks, self._turn, self._more = tasks, 0, True
-        self._first = self._wanted = self.given  # what has a lower number belongs to a pass that was left
+        self._first = self._wanted = self.given  # results with a lower number belong to an abandoned pass
         self._where: dict[int, int] = {}  # task -> the worker that has it
         self._arrived.clear()
         self._ended = [False] * len(self.pipes)
         self._give()
 
     def _give(self) -> None:
-        """Tasks for all who have room: task n goes to the next worker in turn that still has samples."""
+        """Send tasks, each to the next worker in turn that still has samples, until `ahead` per worker are pending."""
         n = len(self.pipes)
         while self._more and not all(self._ended) and len(self._where) < self.ahead * n:
             try:
@@ -114,7 +114,7 @@ class Team:
             self.given, self._turn = self.given + 1, (self._turn + 1) % n
 
     def next(self) -> Any:
-        """The next batch: that of the next task or, without `in_order`, of any. StopIteration when there are no more."""
+        """Return the batch of the next task or, without `in_order`, of any task. StopIteration when there are no more."""
         self.failed = False
         while self._where:
             wanted = self._wanted if self.in_order else next(iter(self._arrived), -1)
@@ -172,13 +172,13 @@ class Team:
         return RuntimeError(f"DataLoader worker (pid(s) {process.pid}) exited unexpectedly with exit code {code}.{hint}")
 
     def stop(self) -> None:
-        """End the processes: politely, then by force."""
+        """Stop the processes: close the pipes, then terminate, then kill those still running."""
         if self._pid != os.getpid():
             return  # a forked child's copy
         self.broken = True
         for pipe in self.pipes:
             pipe.close()
-        for patience, ask_again in ((0.2, "terminate"), (2.0, "kill")):  # seconds, for all together
+        for patience, ask_again in ((0.2, "terminate"), (2.0, "kill")):  # seconds, for all processes together
             end = time.monotonic() + patience
             for process in self.processes:
                 process.join(max(0.0, end - time.monotonic()))

@@ -1,4 +1,4 @@
-"""What runs in a DataLoader's worker process: receive indices, fetch, send batches."""
+"""The worker process of a DataLoader: receives indices, fetches samples, sends batches."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .slots import Slots
 
 
 class WorkerInfo:
-    """What a worker knows about itself: `id`, `num_workers`, `seed`, and its copy of the `dataset`."""
+    """Information about a worker: `id`, `num_workers`, `seed`, and its copy of the `dataset`."""
 
     def __init__(self, **known: Any):
         self.__dict__.update(known)
@@ -37,52 +37,52 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """Which worker this process is; None in the main process."""
+    """Return information about this worker process; None in the main process."""
     return _info
 
 
 class Failure:
-    """An exception on its way to the main process."""
+    """An exception in transit to the main process."""
 
     def __init__(self, error: BaseException, where: str):
         self.kind, self.where = type(error), where
         self.text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
 
     def reraise(self) -> None:
-        """Raise it again, of the same type where that takes a message, with the worker's traceback in the message."""
+        """Raise an exception of the same type, or RuntimeError if that cannot be made from a message, containing the worker's traceback."""
         message = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
         if self.kind is KeyError:
             raise KeyError(_Text(message))
         try:
             error = self.kind(message)
-        except Exception:  # it takes something else than a message
+        except Exception:  # the type needs other arguments
             error = RuntimeError(message)
         raise error
 
 
 class _Text(str):
-    """A message that KeyError does not quote."""
+    """A string that KeyError shows without quotes."""
 
     def __repr__(self) -> str:
         return str(self)
 
 
 class End:
-    """The worker's stream has no more samples."""
+    """Sent instead of a batch when the worker's stream is exhausted."""
 
 
-AGAIN = "again"  # the message that starts another epoch in a worker that stays
+AGAIN = "again"  # the message that starts another pass in a persistent worker
 
 
 def pack(x: Any) -> bytes:
-    """A pickle; classes and functions defined in a notebook travel whole."""
+    """Pickle with cloudpickle, which includes the classes and functions defined in a notebook."""
     import cloudpickle
 
     return cloudpickle.dumps(x)
 
 
 def pack_task(x: Any) -> bytes:
-    """Indices are plain data nearly always, which the standard pickler is fastest at."""
+    """Pickle a task with the standard pickler, the fastest for plain data, or with cloudpickle if that fails."""
     try:
         return pickle_dumps(x, protocol=5)
     except (PicklingError, AttributeError, TypeError):
@@ -90,7 +90,7 @@ def pack_task(x: Any) -> bytes:
 
 
 def seed_all(base_seed: int, worker: int) -> int:
-    """Seed the engine's, Python's and NumPy's random numbers as PyTorch does in a worker; the first two seeds are what is returned."""
+    """Seed the engine's, Python's and NumPy's generators as PyTorch does in a worker; returns the seed of the first two."""
     seed = base_seed + worker
     random.manual_seed(seed)
     python_random.seed(seed)
@@ -99,11 +99,14 @@ def seed_all(base_seed: int, worker: int) -> int:
 
 
 def main(pipe: Any, parts: Any, worker: int, workers: int, base_seed: int) -> None:
-    """Serve until the main process says stop, closes the pipe, or is gone. `parts`: what to fetch from, or a pickle of it."""
+    """Serve tasks until the main process closes the pipe or exits.
+
+    `parts` are the arguments of the fetcher and the worker's init function, or a pickle of them.
+    """
     global _info
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the main process's: it ends its workers
-    observe.current = None  # who watched there cannot be told here
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the main process, which stops its workers
+    observe.current = None  # the main process's observer cannot be notified from here
     outbox: queue.SimpleQueue = queue.SimpleQueue()
     sender = threading.Thread(target=_send, args=(pipe, outbox), daemon=True)
     sender.start()
@@ -116,7 +119,7 @@ def main(pipe: Any, parts: Any, worker: int, workers: int, base_seed: int) -> No
         _info = WorkerInfo(id=worker, num_workers=workers, seed=seed, dataset=parts[1])
         if init_fn is not None:
             init_fn(worker)
-    except Exception as error:  # told to the main process with the first batch that it asks for
+    except Exception as error:  # reported to the main process in place of the first requested batch
         broken = Failure(error, where)
     collate.empty = slots.empty
     source = broken or _source(parts, where)
@@ -160,7 +163,7 @@ def _fetch(source: Any, indices: Any, where: str) -> Any:
 
 
 def _send(pipe: Any, outbox: queue.SimpleQueue) -> None:
-    """Send batches from a thread of its own, so that a full pipe does not stop the next fetch."""
+    """Send batches; runs in a separate thread, so that a full pipe does not block the next fetch."""
     while (message := outbox.get()) is not None:
         data, segment = message
         del message
@@ -169,4 +172,4 @@ def _send(pipe: Any, outbox: queue.SimpleQueue) -> None:
             if segment is not None:
                 reduction.send_handle(pipe, segment.fd, None)  # type: ignore[attr-defined]
         except (BrokenPipeError, ConnectionError, OSError):
-            sys.exit()  # nobody reads any more; this ends the thread, the loop ends by itself
+            sys.exit()  # the reader is gone; this ends the thread, and the main loop ends by itself

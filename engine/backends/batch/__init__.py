@@ -1,4 +1,4 @@
-"""`vmap` as an array namespace: arrays with a hidden batch dimension, and the backends' functions for them."""
+"""`vmap` as an array namespace: arrays with a hidden batch dimension, and versions of the backends' functions for them."""
 
 from .array import UNWRITTEN, Batched, Level, Unbatchable, space
 from .namespace import Namespace, at_work

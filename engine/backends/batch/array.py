@@ -1,8 +1,7 @@
 """Arrays with a hidden batch dimension: one array for each sample of a `vmap`.
 
-A `Batched` array stands for one sample: its `shape` is a sample's, its `inner` array has the whole batch in the first dimension, or none
-of it where all samples are `alike`. `inner` may be Batched itself: that is a vmap in a vmap. `namespace.py` has the functions of
-such arrays.
+A `Batched` array looks like one sample: its `shape` is a sample's. Its `inner` array has the batch in the first dimension, or no batch
+dimension if all samples are `alike`. `inner` is itself Batched in a vmap within a vmap. The functions of such arrays are in `namespace.py`.
 """
 
 from __future__ import annotations
@@ -33,15 +32,15 @@ UNWRITTEN = (
 
 
 class Unbatchable(RuntimeError):
-    """Something was asked of a whole batch that only single samples can answer, such as the value of an element."""
+    """Raised by an operation that a whole batch does not support and single samples do, such as reading the value of an element."""
 
 
 class _Lacking(Unbatchable, AttributeError):
-    """The same, where it is an attribute that arrays have."""
+    """The same, for a missing attribute."""
 
 
 class Level:
-    """One running `vmap`: how many samples there are, and what random functions may do. A later level is further inside."""
+    """One running `vmap`: the batch size, and how random functions behave. A level with a higher number is nested deeper."""
 
     def __init__(self, size: int, randomness: str = "error") -> None:
         self.size, self.randomness, self.number = size, randomness, next(_numbers)
@@ -51,16 +50,16 @@ class Level:
         return f"vmap({self.size})"
 
     def wrap(self, inner: Any, owner: Any = None) -> Batched:
-        """The batch in the first dimension of `inner` becomes this level's."""
+        """Make the first dimension of `inner` this level's batch dimension."""
         return Batched(inner, self, False, owner)
 
     def same(self, inner: Any) -> Batched:
-        """An array that all samples have."""
+        """Return an array that is the same for all samples."""
         return Batched(inner, self, True)
 
 
 class Batched:
-    """An array of which there is one for each sample of a level."""
+    """The arrays of all samples of a level, seen as one sample's."""
 
     __slots__ = ("inner", "level", "alike", "_owner", "__weakref__")
     __hash__ = object.__hash__
@@ -68,7 +67,7 @@ class Batched:
     def __init__(self, inner: Any, level: Level, alike: bool = False, owner: Any = None) -> None:
         self.inner, self.level, self.alike, self._owner = inner, level, alike, owner
 
-    # -- what it is, for one sample ----------------------------------------------------------------------------------------
+    # -- attributes of one sample ------------------------------------------------------------------------------------------
 
     @property
     def shape(self) -> tuple:
@@ -96,7 +95,7 @@ class Batched:
 
     @property
     def strides(self) -> tuple:
-        """A sample's own: as if it were alone in memory where the whole batch is, else those it has in the batch."""
+        """A sample's strides within the inner array."""
         inner = self.inner.strides
         return inner if self.alike else inner[1:]
 
@@ -113,13 +112,13 @@ class Batched:
         return self.inner.device
 
     def whole(self) -> Any:
-        """The inner array with the batch in its first dimension, also where all samples are alike."""
+        """Return the inner array with the batch in its first dimension, broadcast if all samples are alike."""
         if not self.alike:
             return self.inner
         return space(self.inner).broadcast_to(self.inner, (self.level.size, *self.inner.shape))
 
     def own(self, array: Any) -> Batched:
-        """A copy of `array` for each sample, so that samples can write into it differently."""
+        """Return a copy of `array` for each sample, so that samples can write different values."""
         inner = self.inner.own(array) if self.inner.__class__ is Batched else array
         return self.level.wrap(self.level.same(inner).whole().copy())
 
@@ -136,7 +135,7 @@ class Batched:
         where = "None" if self.alike else "0"
         return f"BatchedTensor(lvl={self.level.number}, bdim={where}, value=\n{self.inner!r}\n)"
 
-    # -- what only a sample could tell ----------------------------------------------------------------------------------------
+    # -- values, known only if all samples are alike --------------------------------------------------------------------------
 
     def __bool__(self) -> bool:
         if self.alike:
@@ -170,7 +169,7 @@ class Batched:
         raise Unbatchable(UNWRITTEN)
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy's own functions of elements; it asks here for `numpy_array + batched` too."""
+        """Called for NumPy's universal functions, and so for `numpy_array + batched`. Unbatchable for their methods and for `out`."""
         if method != "__call__" or kwargs.get("out") is not None:
             raise Unbatchable(UNWRITTEN)
         xp = space(inputs)
@@ -245,7 +244,7 @@ class Batched:
 
 
 class _Flags:
-    """What ops ask of an array's layout, answered for the whole batch."""
+    """The flags of an array's layout that ops read, for the whole batch."""
 
     def __init__(self, array: Batched) -> None:
         flags = array.inner.flags
@@ -291,7 +290,7 @@ _operators()
 
 
 def within(x: Any) -> Iterator:
-    """The arrays among arguments, also inside tuples, lists and dicts."""
+    """Yield the arrays among arguments, also inside tuples, lists and dicts."""
     if hasattr(x, "dtype"):
         yield x
     elif isinstance(x, (tuple, list)):
@@ -302,7 +301,7 @@ def within(x: Any) -> Iterator:
 
 
 def space(*arguments: Any) -> Any:
-    """The namespace that computes with these: of the innermost level among them, else of their device."""
+    """Return the namespace for computing with these arguments: that of the innermost level among them, else that of their device."""
     found, innermost, backend = None, 0, "cpu"
     for a in within(arguments):
         if a.__class__ is Batched:
@@ -317,7 +316,7 @@ def space(*arguments: Any) -> Any:
 
 
 def changed(x: Any, fn: Callable) -> Any:
-    """The same tuples, lists and dicts with `fn` of each Batched array in its place."""
+    """Apply `fn` to each Batched array in nested tuples, lists and dicts."""
     if x.__class__ is Batched:
         return fn(x)
     if isinstance(x, (tuple, list)) and not hasattr(x, "_fields"):
@@ -328,7 +327,7 @@ def changed(x: Any, fn: Callable) -> Any:
 
 
 def plain(x: Any) -> Any:
-    """Without the marks of a level, where all samples are alike."""
+    """Replace Batched arrays, whose samples are all alike, by their inner arrays."""
     return changed(x, lambda b: b.inner)
 
 

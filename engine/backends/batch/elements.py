@@ -1,4 +1,4 @@
-"""Functions of elements, reductions and scans of arrays with a batch dimension."""
+"""Batching rules for elementwise functions, reductions, scans and sorting."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .array import space
 from .namespace import Namespace, apply, rule
 from .sample import axes_of
 
-# -- element by element --------------------------------------------------------------------------------------
+# -- elementwise ---------------------------------------------------------------------------------------------
 
-LIKE = ["empty_like", "full_like", "ones_like", "zeros_like", "astype", "ascontiguousarray", "copy"]  # arrays of the same shape
+LIKE = ["empty_like", "full_like", "ones_like", "zeros_like", "astype", "ascontiguousarray", "copy"]  # same shape as the input
 
 
 @rule(*of_kind("elementwise"), *LIKE)

@@ -1,4 +1,4 @@
-"""Pooling, resampling, normalisation and classes, for arrays with a batch dimension."""
+"""Batching rules for pooling, resampling, normalization, LSTM and classification losses."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .array import changed, within
 from .namespace import Namespace, apply, rule
 from .sample import fixed, merged, parted, shared, whole
 
-# -- pooling, resampling: whatever stands before the last dimensions is a batch ------------------------------
+# -- pooling, resampling: all dimensions before the last ones are a batch ------------------------------------
 
-_WHOLE_SIZE = {"tap_scatter": 2, "avg_pool_back": 1}  # where functions are told a result's shape with all its dimensions
+_WHOLE_SIZE = {"tap_scatter": 2, "avg_pool_back": 1}  # function -> position of its argument with the result's full shape
 
 
 @rule("im2col", "col2im")
 def columns(name: str, xp: Namespace, x: Any, *rest: Any) -> Any:
-    """Of one sample without a dimension for samples, the batch is that dimension."""
+    """If a sample's array has no sample dimension, the batch becomes that dimension."""
     if x.ndim == (3 if name == "im2col" else 2):
         return xp.level.wrap(apply(name, (x.inner, *rest), {}))
     return folded(name, xp, x, *rest)
@@ -25,7 +25,10 @@ def columns(name: str, xp: Namespace, x: Any, *rest: Any) -> Any:
 @rule("avg_pool", "avg_pool_back", "resample", "resample_back", "adaptive_max", "max_pool")
 @rule("tap_gather", "tap_places", "tap_scatter")
 def folded(name: str, xp: Namespace, x: Any, *rest: Any, **more: Any) -> Any:
-    """Batch and first dimension as one: (B, N, C, ...) as (B N, C, ...), (B, C, ...) as it is where that has a meaning of its own."""
+    """Merge the batch with the first dimension: (B, N, C, ...) as (B N, C, ...).
+
+    Runs sample by sample if an array is the same for all samples, has fewer than 2 dimensions, or differs in its first dimension.
+    """
     args = (x, *rest)
     mapped = [a for a in within(args) if a.ndim > 1]
     if any(a.ndim < 2 or not xp.mapped(a) or a.shape[0] != mapped[0].shape[0] for a in within(args)):
@@ -44,7 +47,7 @@ def folded(name: str, xp: Namespace, x: Any, *rest: Any, **more: Any) -> Any:
 
 @rule("normalize", "normalize_input")
 def normalize(name: str, xp: Namespace, x: Any, *rest: Any) -> Any:
-    args, at = [x, *rest], 1 if name == "normalize" else 4  # where the axes stand
+    args, at = [x, *rest], 1 if name == "normalize" else 4  # the position of `axes`
     rank = max(a.ndim for a in within(args))
     args[at] = tuple(a + 1 for a in args[at])
     wide = [_ranked(xp, a, rank) if hasattr(a, "dtype") else a for a in args]
@@ -59,7 +62,7 @@ def normalize_weight(xp: Namespace, g: Any, x: Any, mean: Any, rstd: Any, axes: 
 
 
 def _ranked(xp: Namespace, x: Any, rank: int) -> Any:
-    """The whole array, of a given rank for a sample; what is alike keeps a batch dimension of size 1 where it only broadcasts."""
+    """Return the whole array with a sample's rank padded to `rank`; an array of lower rank that all samples share is left to broadcast."""
     if x.ndim < rank and fixed(xp, x):
         return shared(xp, x)
     inner = whole(xp, x)
@@ -79,7 +82,7 @@ def lstm_back(xp: Namespace, *args: Any) -> list:
     return lstm_back_plainly(xp, *args)
 
 
-# -- classes -------------------------------------------------------------------------------------------------
+# -- classification losses -----------------------------------------------------------------------------------
 
 
 @rule("class_pick", "class_weights", "log_sum_exp")
@@ -100,7 +103,10 @@ def softmax_minus(xp: Namespace, x: Any, lse: Any, scale: Any, g: Any, target: A
 
 
 def _by_class(name: str, xp: Namespace, args: tuple, weight: int) -> Any:
-    """Functions of (N, C, ...) and targets (N, ...): the batch joins N. Of (C) and a single target, it becomes N."""
+    """Merge the batch into N for inputs (N, C, ...) and targets (N, ...); for (C) and a single target it becomes N.
+
+    `weight` is the position of the class weights; weights that differ between samples are computed sample by sample.
+    """
     weight = {"class_pick": 2, "class_weights": 1}.get(name, weight)
     if weight >= 0 and args[weight] is not None and xp.mapped(args[weight]):
         return xp.each(lambda *one: apply(name, one, {}), args, {})

@@ -1,7 +1,7 @@
-"""The backends' functions for arrays of which there is one for each sample: `vmap` as an array namespace.
+"""The array namespace of `vmap`: the backends' functions, for arrays with a hidden batch dimension.
 
-Ops and their rules run on a `Namespace` unchanged. How a function carries the batch dimension stands in this package's other files; one
-that has no rule there is done sample by sample.
+Ops and their rules run on a `Namespace` unchanged. The batching rules of functions are in the other files of this package; a function
+without one runs sample by sample.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 from .array import FLOW, Batched, Level, Unbatchable, changed, space, within
 
-RULES: dict[str, Callable] = {}  # name -> rule(xp, *args), called where an argument differs from sample to sample
+RULES: dict[str, Callable] = {}  # name -> rule(xp, *args), called if an argument differs between samples
 
 _MAKERS = frozenset(("zeros", "ones", "full", "empty", "arange", "eye"))
 
 
 class Namespace:
-    """The backends' functions for the arrays of one level; what has no batching rule is done sample by sample."""
+    """The backends' functions for the arrays of one level; those without a batching rule run sample by sample."""
 
     def __init__(self, level: Level) -> None:
         self.level = level
@@ -32,7 +32,7 @@ class Namespace:
         return x.__class__ is Batched and x.level is self.level
 
     def mapped(self, *arguments: Any) -> bool:
-        """Whether any of these differs from sample to sample."""
+        """Whether any of these differs between samples."""
         return any(self.mine(a) and not a.alike for a in within(arguments))
 
     def __getattr__(self, name: str) -> Any:
@@ -57,13 +57,13 @@ class Namespace:
         return call
 
     def marked(self, x: Any) -> Any:
-        """An array that does not depend on the sample, as one of this level."""
+        """Mark an array that does not depend on the sample as one of this level."""
         return x if not hasattr(x, "dtype") or self.mine(x) else self.level.same(x)
 
-    # -- how functions of elements, and all others, are done ---------------------------------------------------------------------
+    # -- elementwise functions, and the fallback for all others ------------------------------------------------------------------
 
     def align(self, args: tuple) -> tuple:
-        """The inner arrays, of ranks at which the batch dimensions meet when they broadcast."""
+        """Return the inner arrays, with their ranks padded so that the batch dimensions align in broadcasting."""
         rank = max(a.ndim for a in within(args))
 
         def fit(b: Any) -> Any:
@@ -75,14 +75,14 @@ class Namespace:
         return changed(args, fit)
 
     def elementwise(self, fn: Callable, args: tuple, kwargs: Any = None) -> Any:
-        """A function of elements: once for the whole batch."""
+        """Apply an elementwise function once to the whole batch."""
         alike, found = not self.mapped(args), fn(*self.align(args), **(kwargs or {}))
         if isinstance(found, tuple):
             return tuple(Batched(f, self.level, alike) for f in found)
         return Batched(found, self.level, alike)
 
     def each(self, fn: Callable, args: Any, kwargs: Any) -> Any:
-        """`fn` for one sample after the other, and what it gave put together again."""
+        """Apply `fn` to each sample in turn and stack the results; Unbatchable if their shapes, or results without a shape, differ."""
         level = self.level
         if level.size == 0:
             args, kwargs = (changed(a, lambda b: self._blank(b) if b.level is level else b) for a in (args, kwargs))
@@ -116,7 +116,7 @@ class Namespace:
         return self.level.wrap(xp.stack([xp.asarray(f) for f in found], 0))
 
     def run(self, fn: Callable, args: Any, kwargs: Any) -> Any:
-        """An op's `forward`, or a rule, on this namespace; where its code has to see values, sample by sample."""
+        """Run an op's `forward`, or a rule, on this namespace, or sample by sample if its code reads values."""
         try:
             return fn(self, *args, **kwargs)
         except Unbatchable:
@@ -124,19 +124,19 @@ class Namespace:
 
 
 def at_work(xp: Any, fn: Callable) -> Callable:
-    """An op's `forward`, or a rule, itself; on the arrays of a vmap, or without memory, so that it may see values of others instead."""
+    """Adapt an op's `forward`, or a rule, to a namespace: with arrays of a vmap, or without memory, it is called through `xp.run`."""
     return fn if xp.__class__ is ModuleType else lambda xp, *args, **kwargs: xp.run(fn, args, kwargs)
 
 
 def changed_all(x: Any, fn: Callable) -> Any:
-    """`fn` of each array in nested tuples and lists."""
+    """Apply `fn` to each array in nested tuples and lists."""
     if isinstance(x, (tuple, list)):
         return type(x)(changed_all(v, fn) for v in x)
     return fn(x) if hasattr(x, "shape") else x
 
 
 def apply(name: str, args: Any, kwargs: Any) -> Any:
-    """The function of this name, in the namespace of its arguments."""
+    """Call the function of this name in the namespace of its arguments."""
     xp = space(args, kwargs)
     if name == "getitem" and xp.__class__ is not Namespace:
         return args[0][args[1]]
@@ -148,7 +148,7 @@ def _called(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def rule(*names: str) -> Callable:
-    """The function that follows carries the batch dimension for these names; one whose first parameter is `name` is told which it is."""
+    """Register the decorated function as the batching rule of these names; a first parameter called `name` receives the function's name."""
 
     def note(fn: Callable) -> Callable:
         for name in names:
@@ -160,7 +160,7 @@ def rule(*names: str) -> Callable:
 
 @functools.cache
 def _rules() -> dict[str, Callable]:
-    """All rules; their files are read when the first vmap runs."""
+    """Return all rules; their files are imported when the first vmap runs."""
     for part in ("elements", "shapes", "products", "layers", "places"):
         import_module(f"{__package__}.{part}")
     return RULES

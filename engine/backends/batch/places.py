@@ -1,4 +1,4 @@
-"""Elements at indices of arrays with a batch dimension."""
+"""Batching rules for indexing: reading and writing elements at indices."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .sample import axes_of, seen, shared, whole
 
 
 def _full(index: Any, ndim: int) -> tuple:
-    """The index as a tuple, with the batch's own dimension in front."""
+    """Return the index as a tuple, with a full slice for the batch dimension in front."""
     return (slice(None), *(index if isinstance(index, tuple) else (index,)))
 
 
 def _places(xp: Namespace, index: Any) -> tuple | None:
-    """An index that starts with arrays which differ from sample to sample, with the sample's own number in front."""
+    """Return an index that starts with integer arrays, with the sample number in front, or None for any other index."""
     items = index if isinstance(index, tuple) else (index,)
     arrays = [i for i in items if hasattr(i, "dtype")]
     lead = len(arrays)
@@ -32,7 +32,7 @@ def _places(xp: Namespace, index: Any) -> tuple | None:
 
 
 def _separated(index: tuple) -> int:
-    """How many dimensions of index arrays come out in front because something stands between the arrays; 0 when they stand together."""
+    """Return how many dimensions NumPy puts in front of the result because the index arrays are not adjacent; 0 if they are."""
     at = [i for i, item in enumerate(index) if hasattr(item, "dtype")]
     if not at or at == list(range(at[0], at[-1] + 1)):
         return 0
@@ -60,7 +60,7 @@ def plain_of(xp: Namespace, index: Any) -> Any:
 
 @rule("setitem")
 def setitem(xp: Namespace, x: Batched, index: Any, value: Any) -> None:
-    """`x[index] = value` for every sample, in x's own memory."""
+    """`x[index] = value` for every sample, in place."""
     if xp.mapped(index):
         places = _places(xp, index)
         if places is None:
@@ -142,7 +142,7 @@ def rows(xp: Namespace, weight: Any, index: Any) -> Any:
 
 @rule("strided_view")
 def strided_view(xp: Namespace, x: Any, size: tuple, stride: tuple, offset: int) -> Any:
-    """Sample by sample, each in a storage of its own."""
+    """Run sample by sample, each on a copy with its own storage."""
     return xp.each(lambda one: apply("strided_view", (one.copy(), size, stride, offset), {}), (x,), {})
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices, decompositions and convolutions of arrays with a batch dimension."""
+"""Batching rules for matrix products, decompositions, Fourier transforms and convolutions."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def fourier(name: str, xp: Namespace, x: Any, dims: tuple, scale: float = 1.0) -
     return xp.level.wrap(apply(name, (x.inner, axes_of(dims, x.ndim), scale), {}))
 
 
-# -- convolution: a batch of weights is a convolution in groups ----------------------------------------------
+# -- convolution: a batch of weights makes it a grouped convolution ------------------------------------------
 
 
 @rule("convolution")
@@ -145,7 +145,7 @@ def convolution_weight(
 
 
 def _channels(inner: Any) -> Any:
-    """(B, N, C, ...) as (N, B C, ...)."""
+    """Reshape (B, N, C, ...) to (N, B C, ...)."""
     inner = inner.swapaxes(0, 1)
     return inner.reshape((inner.shape[0], inner.shape[1] * inner.shape[2], *inner.shape[3:]))
 

@@ -1,4 +1,4 @@
-"""Shapes of arrays with a batch dimension: views of the same memory where they are for one sample."""
+"""Batching rules for shapes, joins and padding; they return views where the function returns one for a single sample."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def reshape(xp: Namespace, x: Any, shape: Any) -> Any:
 
 
 def _complete(have: tuple, want: tuple) -> tuple:
-    """The shape with its -1 filled in; NumPy's ValueError where it does not fit."""
+    """Return the shape with its -1 filled in; NumPy's ValueError if it does not fit."""
     size = int(numpy.prod(have, dtype=int))
     known = int(numpy.prod([n for n in want if n != -1], dtype=int))
     filled = tuple(size // known if n == -1 and known else n for n in want)

@@ -1,4 +1,4 @@
-"""The device "meta" as an array namespace: arrays with a shape, strides and a dtype, and no memory."""
+"""The device "meta" as an array namespace: arrays with a shape, strides and a dtype, but no memory."""
 
 from .array import Meta, blank
 from .namespace import space

@@ -1,8 +1,8 @@
-"""Arrays without memory: shape, strides and dtype of a tensor on the device "meta".
+"""Arrays without memory: the shape, strides and dtype of a tensor on the device "meta".
 
-A `Meta` is a NumPy array over pages that can only be read, and are never given any memory. Its views are NumPy's own, strides and all.
-What would compute with elements comes to the rules of `namespace.py`, through NumPy's two protocols or the methods below, and gives another
-array without memory; what would tell their values raises `NoData`.
+A `Meta` is a NumPy array over read-only pages, for which the system never allocates memory. Its views, including their strides, are
+NumPy's. Functions that compute with elements are dispatched to the rules of `namespace.py`, through NumPy's two protocols or the methods
+below, and return arrays without memory; functions that read values raise `NoData`.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from ...base.layout import strides_of, told_strides
 
 
 class NoData(RuntimeError):
-    """The value of an element was asked for."""
+    """Raised when the value of an element is read."""
 
 
 _pages = mmap.mmap(-1, mmap.PAGESIZE)
 
 
 def _reserved(n: int) -> mmap.mmap:
-    """At least so many bytes of address space, which all arrays share: the system gives no memory to pages that nobody can write."""
+    """Return at least `n` bytes of address space, shared by all arrays: the system allocates no memory for read-only pages.
+
+    Raises MemoryError if that much address space is not available.
+    """
     global _pages
     if n > len(_pages):
         n = 1 << (n - 1).bit_length()
-        try:  # Windows has neither word, and there the pages are counted against its limit
+        try:  # Windows has none of these constants, and counts the pages against its limit
             _pages = (
                 mmap.mmap(-1, n, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, mmap.PROT_READ) if hasattr(mmap, "PROT_READ") else mmap.mmap(-1, n)
             )
@@ -39,7 +42,7 @@ def _reserved(n: int) -> mmap.mmap:
 
 
 def blank(shape: Any, dtype: Any = None, strides: tuple | None = None) -> Meta:
-    """An array without memory; in row-major order unless strides, in bytes, say otherwise."""
+    """Return an array without memory, in row-major order unless `strides`, in bytes, are given."""
     d = numpy.dtype(dtype)
     shape = (shape,) if isinstance(shape, (int, numpy.integer)) else tuple(shape)
     steps = [s * d.itemsize for s in strides_of(shape, tuple(range(len(shape))))] if strides is None else strides
@@ -48,24 +51,24 @@ def blank(shape: Any, dtype: Any = None, strides: tuple | None = None) -> Meta:
 
 
 def ordered(shape: tuple, dtype: Any, axes: tuple) -> Meta:
-    """An array without memory whose dimensions follow each other, from the outermost on, in the order of `axes`."""
+    """Return a dense array without memory, with its dimensions in the memory order `axes`, from the outermost to the innermost."""
     d = numpy.dtype(dtype)
     return blank(shape, d, tuple(s * d.itemsize for s in strides_of(shape, axes)))
 
 
 def axes_among(arrays: list, shape: tuple) -> tuple[int, ...]:
-    """In which order the dimensions of an elementwise result of these operands lie in memory, by PyTorch's rules."""
+    """Return the memory order of the dimensions of an elementwise result of these operands, by PyTorch's rules."""
     n = len(shape)
     inner = [told_strides(a) for a in arrays]
     if all(a.shape == shape for a in arrays) and all(s == inner[0] for s in inner) and _dense(shape, inner[0]):
-        # of equal ones the dimensions of one element keep their strides too
+        # if all are laid out alike, dimensions of size 1 keep their strides too
         return tuple(sorted(range(n), key=lambda i: (-inner[0][i], -shape[i], i)))
     steps = []
     for a, own in zip(arrays, inner, strict=True):
         lead = n - a.ndim
         kept = [s * a.itemsize if m != 1 or shape[lead + i] == 1 else 0 for i, (m, s) in enumerate(zip(a.shape, own, strict=True))]
         steps.append([0] * lead + kept)
-    order = list(range(n))[::-1]  # from the innermost on
+    order = list(range(n))[::-1]  # from the innermost to the outermost
     for i in range(1, n):
         at = i
         for j in range(i - 1, -1, -1):
@@ -78,7 +81,7 @@ def axes_among(arrays: list, shape: tuple) -> tuple[int, ...]:
 
 
 def _compared(inner: int, outer: int, steps: list, shape: tuple) -> int:
-    """Positive where two dimensions should change places: the first operand that tells them apart decides."""
+    """Return 1 if two dimensions should be swapped, -1 if not, as decided by the first operand that distinguishes them; 0 if none does."""
     for s in steps:
         a, b = s[inner], s[outer]
         if a and b and (a != b or shape[inner] > shape[outer]):
@@ -103,7 +106,7 @@ class Meta(numpy.ndarray):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
         if any(hasattr(x, "shape") and not isinstance(x, (numpy.ndarray, numpy.generic)) for x in inputs):
-            return NotImplemented  # an array of a vmap knows how
+            return NotImplemented  # left to the array of a vmap
         found = _namespace().universal(ufunc, method, inputs, kwargs)
         if out is None:
             return found

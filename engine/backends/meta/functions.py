@@ -1,7 +1,7 @@
-"""How functions of arrays without memory are done: what they give has the right shape, dtype and strides, and costs nothing.
+"""Implementations of functions of arrays without memory, by kind: they find a result's shape, dtype and strides at little cost.
 
-An elementwise function, a reduction or a scan runs on arrays of one element for its dtypes and its refusals; the shape follows from its
-kind. What is of no such kind computes with zeros, which are dropped.
+Elementwise functions, reductions and scans run on one-element arrays, which gives the dtypes and the errors; the shape follows from the
+kind. Functions of other kinds compute with zeros, and the values are dropped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .array import Meta, axes_among, blank, ordered
 
 
 def within(x: Any) -> Iterator:
-    """The arrays among arguments, also inside tuples and lists."""
+    """Yield the arrays among arguments, also inside tuples and lists."""
     if isinstance(x, numpy.ndarray):
         yield x
     elif isinstance(x, (tuple, list)):
@@ -26,7 +26,7 @@ def within(x: Any) -> Iterator:
 
 
 def changed(x: Any, fn: Callable) -> Any:
-    """The same tuples, lists and dicts with `fn` of each array in its place."""
+    """Apply `fn` to each array in nested tuples, lists and dicts."""
     if isinstance(x, numpy.ndarray):
         return fn(x)
     if isinstance(x, (tuple, list)) and not hasattr(x, "_fields"):
@@ -35,7 +35,7 @@ def changed(x: Any, fn: Callable) -> Any:
 
 
 def marked(x: Any) -> Any:
-    """Results without their memory."""
+    """Replace results by arrays without memory, also inside tuples and lists."""
     if x.__class__ is Meta:
         return x
     if isinstance(x, (numpy.ndarray, numpy.generic)):
@@ -44,22 +44,22 @@ def marked(x: Any) -> Any:
 
 
 def zeros_of(x: numpy.ndarray) -> numpy.ndarray:
-    """What an array without memory reads as."""
+    """View an array without memory as an ordinary array, whose elements are zeros."""
     return x.view(numpy.ndarray)
 
 
 def dropped(fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
-    """A function that computes with zeros, and whose values are dropped."""
+    """Call a function on zeros and drop the values of its results."""
     return marked(fn(*changed(args, zeros_of), **changed(kwargs, zeros_of)))
 
 
 def _single(x: numpy.ndarray) -> numpy.ndarray:
-    """An array of one element in place of another."""
+    """Return a one-element array of the same rank and dtype."""
     return numpy.ones((1,) * x.ndim, x.dtype) if x.dtype.kind != "V" else numpy.zeros((1,) * x.ndim, x.dtype)
 
 
 def elementwise(fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
-    """A function of which an element of the result depends on one element of each array."""
+    """Call an elementwise function: each element of the result depends on one element of each array."""
     arrays = [*within(args), *within(tuple(kwargs.values()))]
     if not arrays:
         return fn(*args, **kwargs)
@@ -71,7 +71,7 @@ def elementwise(fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def reduced(fn: Callable, /, x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A reduction whose parameters `axis` and `keepdims` have these names."""
+    """Call a reduction with parameters named `axis` and `keepdims`."""
     given = arguments(fn, (x, *args), kwargs)
     axis, keepdims = given.get("axis"), bool(given.get("keepdims", False))
     axes = tuple(range(x.ndim)) if axis is None else numpy.lib.array_utils.normalize_axis_tuple(axis, x.ndim) if x.ndim else ()
@@ -88,19 +88,19 @@ _parameters = functools.cache(inspect.signature)
 
 
 def arguments(fn: Callable, args: tuple, kwargs: dict) -> dict:
-    """Arguments of a call by the names of the function's parameters."""
-    if getattr(fn, "__name__", "") == "reduce":  # NumPy's tells no signature
+    """Return the arguments of a call by parameter name."""
+    if getattr(fn, "__name__", "") == "reduce":  # NumPy's has no signature
         return {**dict(zip(("array", "axis", "dtype", "out", "keepdims"), args, strict=False)), **kwargs}
     return _parameters(fn).bind(*args, **kwargs).arguments
 
 
 def alike(fn: Callable, /, x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function whose results have the shape of its first array."""
+    """Call a function whose results have the shape of its first array."""
     found = fn(_single(x), *changed(args, _single), **kwargs)
     made = lambda y: blank(x.shape, y.dtype)  # noqa: E731
     return tuple(map(made, found)) if isinstance(found, tuple) else made(found)
 
 
 def own(fn: Callable, /, *args: Any, **kwargs: Any) -> Any:
-    """The CPU's function as it is: it works by strides, methods and other functions of arrays."""
+    """Call the CPU's function itself, which only uses strides, methods and other functions of arrays."""
     return getattr(fn, "_implementation", fn)(*args, **kwargs)

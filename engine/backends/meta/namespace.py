@@ -1,6 +1,6 @@
-"""The functions of arrays without memory, as a namespace: which kind each is of, and the shapes of those that are of none.
+"""The array namespace of the device "meta": the kind of each function, and shape rules for those that fit none.
 
-Functions that only look at memory in another way are the CPU's own; what has no rule computes with zeros, which are dropped.
+Functions that only return views use the CPU's code; functions without a rule compute with zeros, and the values are dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ RULES: dict[str, Callable] = {}  # name -> function of arrays of which at least 
 
 
 def rule(*names: str) -> Callable:
-    """`fn(...)` is the function of that name; of several names, it gets the CPU's function first."""
+    """Register the decorated function under these names; with several names, it receives the CPU's function as its first argument."""
 
     def add(fn: Callable) -> Callable:
         for name in names:
@@ -46,7 +46,7 @@ class Namespace:
         return found
 
     def run(self, fn: Callable, args: Any, kwargs: Any) -> Any:
-        """An op's `forward`, or a rule, on this namespace; with zeros where its code has to see values."""
+        """Run an op's `forward`, or a rule, on this namespace, or on zeros if its code reads values."""
         try:
             return marked(fn(self, *args, **kwargs))
         except NoData:
@@ -60,7 +60,7 @@ space = Namespace()
 
 
 def called(func: Callable, args: Any, kwargs: Any) -> Any:
-    """NumPy's own function `func`."""
+    """Call NumPy's function `func`, by the rule of its name if there is one."""
     found = RULES.get(getattr(func, "__name__", ""))
     if found is None:
         return dropped(func, *args, **kwargs)
@@ -68,7 +68,7 @@ def called(func: Callable, args: Any, kwargs: Any) -> Any:
 
 
 def universal(ufunc: Any, method: str, inputs: tuple, kwargs: dict) -> Any:
-    """One of NumPy's universal functions, or its `reduce` or `accumulate`."""
+    """Call a NumPy universal function, or a method of it such as `reduce` or `accumulate`."""
     if method == "at":
         return None
     if ufunc is numpy.matmul and method == "__call__":
@@ -92,7 +92,7 @@ rule("argsort", "cumextreme", "cumprod", "cumsum", "log_softmax", "logcumsumexp"
 
 @rule("flip")
 def flip(x: Any, axis: Any = None) -> Meta:
-    cpu.flip(numpy.ones((1,) * x.ndim, bool), axis)  # what it refuses
+    cpu.flip(numpy.ones((1,) * x.ndim, bool), axis)  # raises its errors
     return x.copy("K")
 
 
@@ -101,7 +101,7 @@ def triangle(fn: Callable, /, x: Any, k: int = 0) -> Any:
     return blank(x.shape, x.dtype)
 
 
-# -- memory seen in another way ----------------------------------------------------------------------------------------------
+# -- views -------------------------------------------------------------------------------------------------------------------
 
 
 rule(
@@ -147,14 +147,14 @@ def write_through(x: Any, value: Any, path: tuple) -> Meta:
 
 
 def taken(x: Meta, index: tuple) -> Any:
-    """`x[index]` of an index with arrays in it."""
+    """`x[index]` for an index that contains arrays; NotImplementedError for a mask on the device "meta"."""
     if any(isinstance(i, Meta) and i.dtype == bool for i in index):
         raise NotImplementedError("the shape of what a mask on the device 'meta' selects is not known")
     places = numpy.lib.stride_tricks.as_strided(numpy.zeros(1, bool), x.shape, (0,) * x.ndim)
     return blank(places[tuple(changed(index, zeros_of))].shape, x.dtype)
 
 
-# -- made anew ---------------------------------------------------------------------------------------------------------------
+# -- new arrays --------------------------------------------------------------------------------------------------------------
 
 
 @rule("empty")
@@ -309,7 +309,7 @@ def put_zeros(value: Any, shape: tuple, index: Any) -> Meta:
     "matrix_exp", "qr", "reflections", "slogdet", "svd",
 )  # fmt: skip
 def of_matrices(fn: Callable, /, x: Any, *rest: Any, **kwargs: Any) -> Any:
-    """A function of each matrix of a stack: the results for one identity."""
+    """Call a function of stacked matrices on one identity matrix, and add the leading dimensions to the results."""
     found, lead = fn(numpy.eye(*x.shape[-2:], dtype=x.dtype), *rest, **kwargs), x.shape[:-2]
 
     def made(y: Any) -> Meta:
@@ -333,10 +333,10 @@ def solve_matrix(fn: Callable, /, a: Any, b: Any, *how: bool) -> Meta:
 
 @rule("ldl_solve")
 def ldl_solve(packed: Any, pivots: Any, b: Any, hermitian: bool = False) -> Meta:
-    return RULES["solve_matrix"](packed, b)  # LAPACK would follow pivots of zero out of the matrix
+    return RULES["solve_matrix"](packed, b)  # with pivots of 0, LAPACK would access memory outside the matrix
 
 
-# -- what only values can tell -----------------------------------------------------------------------------------------------
+# -- shapes that depend on values --------------------------------------------------------------------------------------------
 
 
 @rule("nonzero", "unique", "count_integers", "bincount")
