@@ -67,6 +67,20 @@ describe("channel", () => {
     expect((await first).message.type).toBe("stepped");
   });
 
+  it("sends a step with further requests in one message, and takes the answers apart", async () => {
+    const { wire, channel, messages } = open();
+    wire.arrive(graph("a"));
+    const [step, heat] = channel.sendAll({ type: "step", do: "next", to: -1, by: "op" }, [{ type: "ask_memory" }]);
+    expect(wire.sent).toEqual([
+      { type: "step", do: "next", to: -1, by: "op", v: VERSION, id: 1, then: [{ type: "ask_memory", v: VERSION, id: 2 }] },
+    ]);
+    const problem = { type: "problem", v: VERSION, re: 2, sentence: "no", node: -1 };
+    const buffers = [1, 2, 3].map((length) => new ArrayBuffer(length));
+    wire.arrive({ type: "together", v: VERSION, messages: [stepped(1, "a"), problem], buffers: [1, 2] }, buffers);
+    expect([(await step!).buffers.length, (await heat!).buffers.map((one) => one.byteLength)]).toEqual([1, [2, 3]]);
+    expect(messages.map(({ message }) => message.type)).toEqual(["graph", "stepped", "problem"]);
+  });
+
   it("turns 20 s of silence into a sentence, and still shows a late answer", async () => {
     const { wire, channel, messages } = open();
     wire.arrive(graph("a"));

@@ -102,6 +102,20 @@ it("turns the arrow of an edge round when a gradient has come along it, and move
   expect(lit()).toHaveLength(0);
 });
 
+it.each([["step", []], ["grad", ["inspect"]], ["memory", ["ask_memory"]]])("asks for what the %s tab shows in the same message as the step", async (tab, kinds) => {
+  const { kernel, one, at, asked } = await opened();
+  one(`wb-tab-${tab}`).click();
+  await wait();
+  for (const place of [1, 2]) {
+    kernel.requests.length = 0;
+    one("wb-next").click();
+    await wait();
+    expect(at()).toBe(place);
+    expect((asked().then ?? []).map(({ type }) => type)).toEqual(kinds);
+    expect(kernel.requests.map(({ type }) => type)).toEqual(["step", ...kinds]);
+  }
+});
+
 it("plays at the chosen speed", async () => {
   const { one, click, at } = await opened();
   const speed = one<HTMLSelectElement>("wb-speed");

@@ -17,6 +17,7 @@ import workbench as wb
 from engine.base import observe
 from workbench import protocol
 from workbench.backward.stepper import Stepper
+from workbench.protocol.pack import pack
 from workbench.recording.recorder import Recorder
 from workbench.recording.recording import Recording
 from workbench.session.passes import PassWatcher
@@ -149,6 +150,26 @@ def test_an_error_of_the_pass_is_told_with_the_step_it_stopped_at():
     assert (stepped["index"], stepped["failed"]) == (2, True)
     (back,) = ask(session, type="step", do="previous")
     assert (back["index"], back["failed"]) == (1, False)
+
+
+def test_what_is_requested_along_with_a_step_is_answered_in_the_same_message():
+    _, session, _ = opened()
+    x = session.stepper.plan[0]
+    look = {"type": "inspect", "v": protocol.VERSION, "id": 2, "node": x, "what": "grad"}
+    both = [look, {"type": "ask_memory", "v": protocol.VERSION, "id": 3}]
+    ((together, buffers),) = session.handle({"type": "step", "v": protocol.VERSION, "id": 1, "do": "next", "then": both})
+    stepped, inspected, memory = together["messages"]
+    assert [(one["type"], one["re"]) for one in together["messages"]] == [("stepped", 1), ("inspected", 2), ("memory", 3)]
+    ((alone, own),) = session.handle(look)
+    assert (inspected["summary"], buffers[: len(own)]) == (pack(alone, own)[0]["summary"], own)  # of the pass after the step
+    assert len(buffers) == sum(together["buffers"]) and together["buffers"][0] == 0 and stepped["index"] == 1
+
+    # Each has its own answer, also where the step or another one is refused.
+    nowhere = {"type": "step", "v": protocol.VERSION, "id": 4, "do": "pass", "to": 9}
+    ((together, _),) = session.handle({**nowhere, "then": [{"type": "?", "id": 5}, both[1]]})
+    assert [(one["type"], one["re"]) for one in together["messages"]] == [("problem", 4), ("problem", 5), ("memory", 3)]
+    (refused,) = ask(session, type="step", do="next", then=[{**look, "then": []}])
+    assert refused["type"] == "problem"
 
 
 def test_two_views_see_the_same_pass():

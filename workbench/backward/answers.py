@@ -48,7 +48,7 @@ def step(session: Session, request: protocol.StepTo, client: Client) -> list[Sen
             (session.stepped(client, None).to_json(), []),
         ]
     if waits:
-        client.waiting.append(request.id)  # answered when the engine has reached it
+        client.waiting.append(request)  # answered when the engine has reached it
         return []
     session.tell_others(client)
     return [(session.stepped(client, request.id).to_json(), [])]

@@ -80,7 +80,7 @@ def text(value: Any) -> str:
 
 def key(request: dict[str, Any]) -> str:
     """The key of a request among those of its kind, formatted like the view's: sorted, and whole numbers without a point."""
-    asked = {name: _whole(value) for name, value in request.items() if name not in ("type", "v", "id")}
+    asked = {name: _whole(value) for name, value in request.items() if name not in ("type", "v", "id", "then")}
     return json.dumps(asked, separators=(",", ":"), ensure_ascii=False, sort_keys=True)
 
 

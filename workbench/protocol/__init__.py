@@ -7,7 +7,7 @@ text node, never as markup. Formulas are trees of MathML tags for the same reaso
 Each module covers one subject; everything defined in these modules is part of the protocol.
 """
 
-from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, ToKernel, ToView
+from .base import VERSION, Buffer, Fact, Formula, Message, Rules, Site, Together, ToKernel, ToView
 from .breakpoints import Break, Breakpoint, Breakpoints
 from .checks import AskFindings, Finding, Findings, Operand
 from .compare import AskCompare, Compared, Difference, Pinned

@@ -39,6 +39,15 @@ class ToKernel(Message):
         ToKernel.registry[cls.kind] = cls
 
 
+@dataclass(frozen=True)
+class Together(ToView):
+    """Several messages in one; `buffers` is the number of buffers of each."""
+
+    kind: ClassVar[str] = "together"
+    messages: list[ToView]
+    buffers: list[int]
+
+
 def _plain(value: Any) -> Any:
     """Convert as `dataclasses.asdict` does, but without copying every column."""
     if dataclasses.is_dataclass(value):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from ..base.readable import encodable
+from .base import VERSION, Together
 
 LONG = 1000  # elements; shorter lists are not packed
 
@@ -20,6 +21,15 @@ def pack(message: dict[str, Any], buffers: list[bytes]) -> tuple[dict[str, Any],
     """Pack the long columns of a message; return it with its buffers, new ones appended."""
     packed = list(buffers)
     return {key: _packed(encodable(value), packed) for key, value in message.items()}, packed
+
+
+def together(messages: list[tuple[dict[str, Any], list[bytes]]]) -> tuple[dict[str, Any], list[bytes]]:
+    """Join messages to one `Together`, with the buffers of all; a single message stays as it is."""
+    if len(messages) == 1:
+        return messages[0]
+    packed = [pack(*one) for one in messages]
+    joined = {"messages": [message for message, _ in packed], "buffers": [len(own) for _, own in packed]}
+    return {"type": Together.kind, "v": VERSION, **joined}, [buffer for _, own in packed for buffer in own]
 
 
 def _packed(value: Any, buffers: list[bytes]) -> Any:

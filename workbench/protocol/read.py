@@ -56,6 +56,8 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, list) and all(_fits(v, args[0]) for v in value)
     if origin is dict:
         return isinstance(value, dict) and all(_fits(v, args[1]) for v in value.values())
+    if hint is ToKernel:
+        return isinstance(value, dict) and "then" not in value  # read by itself, when it is answered
     if hint is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
     if hint is int:

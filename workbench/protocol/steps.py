@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from .base import Buffer, Rules, ToKernel, ToView
@@ -120,3 +120,4 @@ class StepTo(ToKernel):
     do: Literal["next", "previous", "first", "last", "index", "node", "into", "out", "run", "back", "stop", "pass", "begin"]
     to: int = -1  # the index, the node or the pass, for those four
     by: Literal["op", "module", "parameter", "iteration"] = "op"  # how far next and previous go
+    then: list[ToKernel] = field(default_factory=list)  # further requests, answered in the same message once the pass has moved

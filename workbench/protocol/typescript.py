@@ -26,7 +26,8 @@ def typescript() -> str:
         lines += ["", *([f"/** {doc} */"] if doc else []), f"export interface {cls.__name__} {{"]
         if issubclass(cls, Message):
             lines += [f'  type: "{cls.kind}";', "  v: number;"]
-        lines += [f"  {f.name}: {_ts(hints[f.name])};" for f in dataclasses.fields(cls)]
+        optional = [name for name, hint in hints.items() if hint == list[ToKernel]]
+        lines += [f"  {f.name}{'?' * (f.name in optional)}: {_ts(hints[f.name])};" for f in dataclasses.fields(cls)]
         lines.append("}")
     lines += ["", f"export type ToView = {' | '.join(c.__name__ for c in to_view)};"]
     lines += [f"export type ToKernel = {' | '.join(c.__name__ for c in to_kernel)};"]

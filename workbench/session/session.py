@@ -19,6 +19,7 @@ from ..base.recent import Recent
 from ..formulas import typeset
 from ..graph import svg, text
 from ..graph.graph import Graph
+from ..protocol.pack import together
 from ..recording import source
 from ..recording.reasons import why_no_grad
 from ..recording.recording import Recording
@@ -51,7 +52,7 @@ class Client:
         self.opened = True  # False: it will request what it should show, and needs no messages before
         self.rows = self.edges = self.sites = self.groups = 0
         self.steps: set[int] = set()
-        self.waiting: list[int] = []  # requests for a step that the engine has not taken yet
+        self.waiting: list[protocol.StepTo] = []  # requests for a step that the engine has not taken yet
 
     def receive(self, data: Any) -> None:
         """Answer a message from the view, before another thread can send it later changes."""
@@ -213,20 +214,31 @@ class Session:
         """Answer one message with `(json, buffers)` pairs. A request that cannot be answered gets a Problem with a sentence."""
         client = client or self._alone
         re = data.get("id") if isinstance(data, dict) and type(data.get("id")) is int else None
+        request = None
         try:
             request = protocol.read(data)
             with self.lock:
-                foreign = self.recording.foreign
-                if foreign is not None and (message := foreign.answer(request)) is not None:
-                    return [(message.to_json(), [])]
-                load_handlers()
-                return requests.HANDLERS[type(request)](self, request, client)
+                found = self._answer(request, client)
         except protocol.Refused as error:
-            return [self.problem(re, str(error))]
+            found = [self.problem(re, str(error))]
         except Exception as error:  # any error is sent to the requesting view, which would otherwise wait forever
-            return [self.problem(re, f"The kernel could not answer: {type(error).__name__}: {error}")]
+            found = [self.problem(re, f"The kernel could not answer: {type(error).__name__}: {error}")]
         finally:
             self.heard()
+        if isinstance(request, protocol.StepTo) and request.then and request not in client.waiting:
+            return [together([*found, *self._then(request, client)])]
+        return found
+
+    def _answer(self, request: protocol.ToKernel, client: Client) -> list[Sent]:
+        foreign = self.recording.foreign
+        if foreign is not None and (message := foreign.answer(request)) is not None:
+            return [(message.to_json(), [])]
+        load_handlers()
+        return requests.HANDLERS[type(request)](self, request, client)
+
+    def _then(self, request: protocol.StepTo, client: Client) -> list[Sent]:
+        """The answers to what a view requested along with a step, of the pass where it is now."""
+        return [answer for one in request.then for answer in self.handle(one, client)]
 
     def problem(self, re: int | None, sentence: str, node: int = -1) -> Sent:
         if len(sentence) > LONGEST:  # the text of an exception, or of a view's message
@@ -343,9 +355,12 @@ class Session:
             if self.lesson is not None:
                 self.lesson.moved()
             for client in self.clients:
-                waiting, client.waiting = client.waiting or [None], []
-                for re in waiting:
-                    client.send(self.stepped(client, re).to_json(), [])
+                waiting, client.waiting = client.waiting, []
+                for request in waiting:
+                    stepped = self.stepped(client, request.id).to_json(), []
+                    client.send(*together([stepped, *self._then(request, client)]))
+                if not waiting:
+                    client.send(self.stepped(client, None).to_json(), [])
                 if self.stepper.mode != "paused":
                     client.send(self.stepper.message(self.passes).to_json(), [])
 

@@ -65,8 +65,9 @@ export class ReplayKernel implements Model {
   /** Answers, but not before the caller has gone on, as no kernel does. */
   send(message: unknown): void {
     const request = message as ToKernel;
+    const all = request.type === "step" && request.then ? [request, ...request.then] : [request];
     queueMicrotask(() => {
-      for (const { message, buffers } of this.answers(request)) this.listeners.get("msg:custom")?.forEach((tell) => tell(message, buffers));
+      for (const { message, buffers } of all.flatMap((one) => this.answers(one))) this.listeners.get("msg:custom")?.forEach((tell) => tell(message, buffers));
     });
   }
 
@@ -270,7 +271,7 @@ export class ReplayKernel implements Model {
 
 /** As `workbench/exporting/pack.py` writes it: the fields in the order of the alphabet. */
 export function keyOf(request: ToKernel): string {
-  const asked = Object.entries(request).filter(([name]) => !["type", "v", "id"].includes(name));
+  const asked = Object.entries(request).filter(([name]) => !["type", "v", "id", "then"].includes(name));
   return JSON.stringify(Object.fromEntries(asked.sort(([a], [b]) => (a < b ? -1 : 1))));
 }
 

@@ -3,7 +3,7 @@
 import { TO_VIEW, VERSION, type ToKernel, type ToView } from "./protocol";
 import { unpack } from "./unpack";
 
-type Bare<M> = M extends ToKernel ? Omit<M, "id" | "v"> : never; // of each kind of request by itself
+type Bare<M> = M extends ToKernel ? Omit<M, "id" | "v" | "then"> : never; // of each kind of request by itself
 export type Request = Bare<ToKernel>;
 
 /** A message from the kernel with its binary buffers. */
@@ -29,6 +29,8 @@ export interface Transport {
 export interface Channel {
   /** Resolves to the answer; rejects with a ChannelError whose message is a sentence for the user. */
   send(request: Request): Promise<Received>;
+  /** Sends a step, and in the same message what is to be answered after it; a promise for each, as from `send`. */
+  sendAll(step: Extract<Request, { type: "step" }>, then: readonly Request[]): Promise<Received>[];
   subscribe(listener: Listener): () => void;
   close(): void;
 }
@@ -76,6 +78,11 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
   function receive(raw: unknown, rawBuffers: readonly Bytes[]): void {
     alive = true; // a widget's line may come back after a break
     if (!isRecord(raw) || typeof raw.type !== "string") return trouble("The kernel sent something that is not a message.");
+    if (raw.type === "together" && Array.isArray(raw.messages) && Array.isArray(raw.buffers)) {
+      let at = 0;
+      for (const [number, one] of raw.messages.entries()) receive(one, rawBuffers.slice(at, (at += Number(raw.buffers[number]))));
+      return;
+    }
     if (raw.v !== VERSION) {
       return trouble(
         `The kernel speaks version ${String(raw.v)} of the protocol and this view speaks ${VERSION}. ` +
@@ -122,26 +129,39 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     waiting.clear();
   }
 
+  function wait({ id, type }: ToKernel): Promise<Received> {
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => {
+        waiting.delete(id);
+        overdue.add(id);
+        reject(new ChannelError(SILENT));
+      }, patience);
+      waiting.set(id, { type, resolve, reject, timer });
+    });
+  }
+
+  /** Sends the first request with the others in it. */
+  function post(...requests: readonly Request[]): Promise<Received>[] {
+    if (!alive) return requests.map(() => Promise.reject(new ChannelError(gone)));
+    const numbered = requests.map((request) => ({ ...request, v: VERSION, id: nextId++ }) as ToKernel);
+    const answers = numbered.map(wait);
+    const [first, ...then] = numbered;
+    try {
+      transport.send(then.length ? { ...first, then } : first);
+    } catch (error) {
+      const failed = new ChannelError(`The request could not be sent: ${error instanceof Error ? error.message : String(error)}. ${GONE}`);
+      for (const { id } of numbered) {
+        clearTimeout(waiting.get(id)!.timer);
+        waiting.get(id)!.reject(failed);
+        waiting.delete(id);
+      }
+    }
+    return answers;
+  }
+
   return {
-    send(request) {
-      if (!alive) return Promise.reject(new ChannelError(gone));
-      const id = nextId++;
-      return new Promise((resolve, reject) => {
-        const timer = setTimeout(() => {
-          waiting.delete(id);
-          overdue.add(id);
-          reject(new ChannelError(SILENT));
-        }, patience);
-        waiting.set(id, { type: request.type, resolve, reject, timer });
-        try {
-          transport.send({ ...request, v: VERSION, id });
-        } catch (error) {
-          waiting.delete(id);
-          clearTimeout(timer);
-          reject(new ChannelError(`The request could not be sent: ${error instanceof Error ? error.message : String(error)}. ${GONE}`));
-        }
-      });
-    },
+    send: (request) => post(request)[0]!,
+    sendAll: (step, then) => post(step, ...then),
     subscribe(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

@@ -1,6 +1,6 @@
 // What gestures do: requests to the kernel and changes of the store. One step request travels at a time; the latest wish wins.
 
-import { ChannelError, type Channel, type Request } from "./channel";
+import { ChannelError, type Channel, type Received, type Request } from "./channel";
 import type { AskExport, Break, StepTo } from "./protocol";
 import { fromKernel } from "./save";
 import { unknown } from "./norms";
@@ -16,6 +16,12 @@ const NO_PASS = "There is no backward pass to step through. Use wb.step(loss) to
 const OFFERED = "The code has run no backward pass. The button “Backward from …” above the graph runs one.";
 const BEGINNING = "This is the start of the pass.";
 
+/** A request, and what is to be done when its answer has come, or has not. */
+interface Wanted {
+  request: Request;
+  done(fine: boolean): void;
+}
+
 export class Controller {
   private speed = 1;
   readonly askers = new Set<(state: State) => Request | null>(); // what the chosen pane of each view wants to know
@@ -23,7 +29,7 @@ export class Controller {
   private facesAsked = new Set<number>();
   private busy = false;
   private filling = false;
-  private wish: Omit<StepTo, "type" | "v" | "id"> | null = null;
+  private wish: Omit<StepTo, "type" | "v" | "id" | "then"> | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
   look: Look = START_LOOK; // how the shown tensor is looked at
@@ -49,10 +55,13 @@ export class Controller {
   }
 
   /** True when an answer came; a failure is shown as a sentence. */
-  async ask(request: Request, quietly = false): Promise<boolean> {
+  ask(request: Request, quietly = false): Promise<boolean> {
+    return this.came(this.channel.send(request), quietly);
+  }
+
+  private async came(answer: Promise<Received>, quietly = false): Promise<boolean> {
     try {
-      const { message } = await this.channel.send(request);
-      return message.type !== "problem";
+      return (await answer).message.type !== "problem";
     } catch (error) {
       if (!(error instanceof ChannelError)) throw error;
       if (!this.closed && !quietly) this.say(error.message, "error");
@@ -71,14 +80,19 @@ export class Controller {
       return;
     }
     this.busy = true;
-    const fine = await this.ask({ type: "step", do: what, to, by });
+    const node = this.leadsTo(what, to, by);
+    const then = this.wanted(node);
+    const [step, ...rest] = this.channel.sendAll({ type: "step", do: what, to, by }, then.map(({ request }) => request));
+    rest.forEach((answer, at) => void this.came(answer, true).then(then[at]!.done));
+    const fine = await this.came(step!);
     this.busy = false;
     const next = this.wish;
     this.wish = null;
     if (!fine) this.pause();
     if (this.closed) return;
     this.askForNorms();
-    if (fine) this.refresh();
+    if (fine && node === null && this.store.state.tab !== "value") this.inspectedAt = ""; // old after a step
+    if (fine) this.inspect();
     if (next) void this.step(next.do, next.to, next.by);
     else if (this.store.state.playing) this.queue();
   }
@@ -138,7 +152,7 @@ export class Controller {
 
   /** The pass was moved by somebody else: a running cell, the code, another view. */
   moved(): void {
-    if (!this.busy) this.refresh();
+    if (!this.busy) this.wanted(this.store.state.subject).forEach((one) => this.send(one));
   }
 
   play(): void {
@@ -180,7 +194,7 @@ export class Controller {
 
   tab(tab: string): void {
     this.store.dispatch({ do: "tab", to: tab });
-    this.askForPane();
+    this.paneRequests().forEach((one) => this.send(one));
     this.inspect();
   }
 
@@ -201,25 +215,34 @@ export class Controller {
     }
   }
 
-  private askForPane(): void {
+  private send({ request, done }: Wanted): void {
+    void this.ask(request).then(done);
+  }
+
+  private paneRequests(): Wanted[] {
     const wanted = [...this.askers].map((asks) => asks(this.store.state)).filter((request) => request !== null);
     const each = new Map(wanted.map((request) => [JSON.stringify(request), request])); // two views that want the same ask once
-    for (const request of each.values()) void this.ask(request);
+    return [...each.values()].map((request) => ({ request, done: () => undefined }));
   }
 
   /** Asks for what the open tab shows of the selected node, if it was not asked before; another tensor is looked at afresh. */
   inspect(look: Look | null = null, exact = false, again = false): void {
-    const { subject: node, tab, recording } = this.store.state;
-    if (node < 0 || !recording || (tab !== "value" && tab !== "grad")) return;
+    this.inspection(this.store.state.subject, look, exact, again).forEach((one) => this.send(one));
+  }
+
+  private inspection(node: number, look: Look | null = null, exact = false, again = false): Wanted[] {
+    const { tab, recording } = this.store.state;
+    if (node < 0 || !recording || (tab !== "value" && tab !== "grad")) return [];
     const subject = JSON.stringify([recording.name, node, tab]);
     this.look = look ?? (subject === this.lookedAt ? this.look : START_LOOK);
     this.lookedAt = subject;
     const wanted = JSON.stringify([subject, this.look, exact]);
-    if (wanted === this.inspectedAt && !again) return;
+    if (wanted === this.inspectedAt && !again) return [];
     this.inspectedAt = wanted;
-    void this.ask({ type: "inspect", node, what: tab, ...this.look, exact }).then((fine) => {
+    const done = (fine: boolean) => {
       if (!fine && this.inspectedAt === wanted) this.inspectedAt = "";
-    });
+    };
+    return [{ request: { type: "inspect", node, what: tab, ...this.look, exact }, done }];
   }
 
   /** Keeps a copy of what is shown of the selected node, to be compared with others; or of its namesake in an earlier recording. */
@@ -230,13 +253,22 @@ export class Controller {
     void this.ask(request).then((fine) => fine && this.say("Pinned. The Compare tab shows what is pinned side by side."));
   }
 
-  /** After a step, what is shown of a gradient or of the memory is old. */
-  private refresh(): void {
-    const { tab } = this.store.state;
+  /** What is asked anew where the pass moves, since what is shown of a gradient or of the memory is old; `node`: whose tensor is shown then. */
+  private wanted(node: number | null): Wanted[] {
+    const { tab, overlay } = this.store.state;
     if (tab !== "value") this.inspectedAt = "";
-    this.inspect();
-    this.askForPane();
-    if (overlayOf(this.store.state.overlay).moves) this.askForNumbers();
+    const seen = node === null ? [] : this.inspection(node);
+    return [...seen, ...this.paneRequests(), ...(overlayOf(overlay).moves ? this.numbers() : [])];
+  }
+
+  /** The node whose tensor is shown after a step; null where only the kernel knows. */
+  private leadsTo(what: StepTo["do"], to: number, by: StepTo["by"]): number | null {
+    const { pass, held, subject, selected } = this.store.state;
+    if (!pass || held) return subject;
+    const places: Partial<Record<StepTo["do"], number>> = { first: 0, last: pass.total, index: to };
+    if (by === "op") Object.assign(places, { next: pass.index + 1, previous: pass.index - 1 });
+    const place = places[what];
+    return place === undefined ? null : (pass.plan[place - 1] ?? selected);
   }
 
   /** The graph was replaced: nothing was asked about it yet. */
@@ -267,12 +299,17 @@ export class Controller {
 
   /** The numbers of the overlay, where the kernel has them; why there are none is said. */
   askForNumbers(): void {
-    const { metric, name } = overlayOf(this.store.state.overlay);
-    if (name === "slope") void this.askForSlopes();
-    if (metric === null || !this.store.state.recording || this.store.state.recording.live) return;
-    void this.ask({ type: "ask_metric", metric }).then(() => {
+    if (overlayOf(this.store.state.overlay).name === "slope") void this.askForSlopes();
+    this.numbers().forEach((one) => this.send(one));
+  }
+
+  private numbers(): Wanted[] {
+    const { metric } = overlayOf(this.store.state.overlay);
+    if (metric === null || !this.store.state.recording || this.store.state.recording.live) return [];
+    const done = () => {
       const answer = answered(this.store.state, "metric");
       if (!this.closed && answer?.message.metric === metric && answer.message.missing) this.say(answer.message.missing);
-    });
+    };
+    return [{ request: { type: "ask_metric", metric }, done }];
   }
 }

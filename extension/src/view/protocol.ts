@@ -1040,6 +1040,14 @@ export interface Timing {
   missing: string;
 }
 
+/** Several messages in one; `buffers` is the number of buffers of each. */
+export interface Together {
+  type: "together";
+  v: number;
+  messages: ToView[];
+  buffers: number[];
+}
+
 /** The progress of a loop under `wb.loop`. */
 export interface Training {
   type: "training";
@@ -1332,6 +1340,7 @@ export interface StepTo {
   do: "next" | "previous" | "first" | "last" | "index" | "node" | "into" | "out" | "run" | "back" | "stop" | "pass" | "begin";
   to: number;
   by: "op" | "module" | "parameter" | "iteration";
+  then?: ToKernel[];
 }
 
 /** Request that the notebook's side panel show this view's session from now on. */
@@ -1358,8 +1367,8 @@ export interface TurnPage {
   follow: boolean;
 }
 
-export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Level | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Offer | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Training | Why | Window;
+export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Level | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Offer | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Together | Training | Why | Window;
 export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | ToSidePanel | Train | TurnPage;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "level", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "offer", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "level", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "offer", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "together", "training", "why", "window"];

@@ -114,8 +114,9 @@ export class FakeKernel implements Transport {
 
   send(raw: unknown): void {
     const request = raw as ToKernel;
-    this.requests.push(request);
-    if (!this.silent) setTimeout(() => this.answer(request), this.delay);
+    const all = request.type === "step" && request.then ? [request, ...request.then] : [request];
+    this.requests.push(...all);
+    if (!this.silent) setTimeout(() => all.forEach((one) => this.answer(one)), this.delay);
   }
 
   /** Where the pass stands. */
