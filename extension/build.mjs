@@ -1,4 +1,4 @@
-// Makes the bundles: the widget's module for any notebook, the stand-alone replay, and the extension for JupyterLab.
+// Builds the bundles: the widget's module for any notebook, the stand-alone replay, and the JupyterLab extension.
 
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
@@ -9,7 +9,7 @@ const NAME = "gradient-workbench";
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
 const version = /^version = "(.+)"$/m.exec(await readFile(here("../pyproject.toml"), "utf8"))[1];
 
-// Style sheets are text to the view; without spaces and comments they are a fifth smaller.
+// Style sheets are imported as text; minified, they are a fifth smaller.
 const styles = {
   name: "styles",
   setup: ({ onLoad }) =>
@@ -37,7 +37,7 @@ await build({
   outfile: here("../workbench/jupyter/static/view.js"),
 });
 
-// The stand-alone replay: one script for a page of its own.
+// The stand-alone replay: one script for a separate page.
 await build({
   ...options,
   entryPoints: [here("src/replay/index.ts")],
@@ -46,7 +46,7 @@ await build({
   outfile: here("../workbench/jupyter/static/replay.js"),
 });
 
-// The extension: JupyterLab shares its own packages with it at run time, as a module federation container expects.
+// The extension: JupyterLab shares its packages at run time, as a module federation container expects.
 const lab = await build({
   ...options,
   entryPoints: [here("src/lab/index.ts")],

@@ -1,4 +1,4 @@
-// What the side panel, the tab and the status bar show is one thing: one line to the active notebook's kernel, and one state.
+// Shared state of the side panel, the tab and the status bar: one channel to the active notebook's kernel.
 
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import { Signal } from "@lumino/signaling";
@@ -8,7 +8,7 @@ import { CommModel } from "./model";
 
 const MOVING = 100; // milliseconds
 
-/** A state to show, with the model behind it; or a sentence that says why there is none. */
+/** A state to show, with its model; or a message that explains why there is none. */
 export type Shown = { core: Core; model: CommModel } | string;
 
 export class Hub {
@@ -30,7 +30,10 @@ export class Hub {
     return typeof this.shown === "string" ? null : this.shown.core;
   }
 
-  /** Somebody can see what is shown. The kernel is asked for a graph only as long as there is somebody; else for a few bytes, by the status bar. */
+  /**
+   * Registers a visible user. The graph is requested from the kernel only while there is one; otherwise the status bar requests a few
+   * bytes.
+   */
   use(user: object): void {
     this.users.add(user);
     clearTimeout(this.leaving);
@@ -40,11 +43,11 @@ export class Hub {
 
   drop(user: object): void {
     if (!this.users.delete(user) || this.users.size) return;
-    // Where panels are only moved about, they are taken off the page for a moment.
+    // Moved panels are briefly detached from the page.
     this.leaving = setTimeout(() => this.link.watch(false), MOVING);
   }
 
-  /** A view on the page has heard from the kernel of the notebook that it is in. */
+  /** A view on the page has received a message from the kernel of its notebook. */
   heard(from: EventTarget | null): void {
     const panel = from instanceof Node ? this.tracker.find((one) => one.node.contains(from)) : undefined;
     if (panel) this.link.heard(panel.sessionContext);
@@ -57,7 +60,7 @@ export class Hub {
       if (this.users.size) core.start();
       return;
     }
-    // A graph that is on the screen stays there when its kernel goes: the view itself says so.
+    // A graph on the screen is kept when its kernel is gone; the view shows the reason.
     if (!(content.keeps && this.core?.store.state.recording)) this.show(content.sentence);
   }
 

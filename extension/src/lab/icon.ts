@@ -1,4 +1,4 @@
-// The workbench's icon: two nodes and the one that they flow into.
+// The workbench's icon: two nodes with edges to a third.
 
 import { LabIcon } from "@jupyterlab/ui-components";
 import svgstr from "./icon.svg";

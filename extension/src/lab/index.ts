@@ -1,4 +1,4 @@
-// The JupyterLab extension: side panel, tab and status item that follow the active notebook, and what ties a node to its line of code.
+// The JupyterLab extension: side panel, tab and status item for the active notebook, and links from nodes to lines of code.
 
 import { type JupyterFrontEnd, type JupyterFrontEndPlugin, ILayoutRestorer } from "@jupyterlab/application";
 import { ICommandPalette, ToolbarButton, WidgetTracker } from "@jupyterlab/apputils";
@@ -39,7 +39,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const tabs = new WidgetTracker<WorkbenchPanel>({ namespace: "gradient-workbench" });
     let tab: WorkbenchPanel | null = null;
 
-    // With the graph in a tab of its own the side panel has the details alone.
+    // With the graph in a separate tab, the side panel shows only the details.
     const side = new WorkbenchPanel(hub, "gradient-workbench", CATEGORY, () => (tab?.isAttached ? "details" : "all"));
     app.shell.add(side, "right", { rank: 700, type: CATEGORY });
     restorer?.add(side, side.id);

@@ -1,4 +1,4 @@
-// Answers to questions are kept in the notebook: in the metadata of the cell that asks, or of the notebook where no cell does.
+// Stores answers to questions in the notebook: in the metadata of the cell that asks, or of the notebook if it is outside all cells.
 
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { LEVEL, LEVEL_KEPT } from "../view/notebook";
@@ -10,14 +10,14 @@ interface Metadata {
   setMetadata(key: string, value: unknown): void;
 }
 
-/** Hears what views want kept, and gives it back when they ask. */
+/** Stores what views send, and returns it on request. */
 export function keepAnswers(tracker: INotebookTracker): void {
   document.addEventListener("workbench-keep", (event) => {
     const { key, value } = (event as CustomEvent<{ key: string; value: unknown }>).detail;
     const places = placesOf(tracker, event.target);
     const place = around(event.target) ? places[0] : (places.find((one) => Object.hasOwn(answersIn(one), key)) ?? places[0]);
     const kept = answersIn(place);
-    // Writing marks the notebook as changed: only what is new is written.
+    // Writing marks the notebook as changed, so unchanged values are not written.
     if (place && JSON.stringify(kept[key]) !== JSON.stringify(value)) keep(place, { answers: { ...kept, [key]: value } });
   });
   document.addEventListener("workbench-kept", (event) => {
@@ -27,7 +27,7 @@ export function keepAnswers(tracker: INotebookTracker): void {
   });
 }
 
-/** How much views show is kept in the notebook itself. */
+/** Stores the level of the views in the notebook's metadata. */
 export function keepLevels(tracker: INotebookTracker): void {
   document.addEventListener(LEVEL, (event) => {
     const place = notebookOf(tracker, event.target)?.content.model as Metadata | null | undefined;
@@ -62,7 +62,7 @@ function notebookOf(tracker: INotebookTracker, from: EventTarget | null): Notebo
   return (from instanceof Node && tracker.find((one) => one.node.contains(from))) || tracker.currentWidget;
 }
 
-/** The cell around, then the notebook, then its other cells: a panel beside the notebook stands in none. */
+/** The enclosing cell, the notebook, then all its cells; a panel beside the notebook is in no cell. */
 function placesOf(tracker: INotebookTracker, from: EventTarget | null): Metadata[] {
   const panel = notebookOf(tracker, from);
   const model = panel?.content.model;

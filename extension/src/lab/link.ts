@@ -1,4 +1,4 @@
-// The link between the panel and the kernel of the active notebook: asks whether the workbench is loaded there, and opens a comm to it.
+// The link between the panel and the active notebook's kernel: checks whether the workbench is loaded there, and opens a comm to it.
 
 import type { ISessionContext } from "@jupyterlab/apputils";
 import type { INotebookTracker } from "@jupyterlab/notebook";
@@ -7,9 +7,9 @@ import { Signal } from "@lumino/signaling";
 import { CommModel } from "./model";
 
 const TARGET = "workbench";
-const IN_ORDER = 1000; // milliseconds after which a kernel that has not answered is asked in another way
+const IN_ORDER = 1000; // milliseconds until a kernel that has not answered is asked in another way
 
-// A kernel logs an error when a comm is opened to a target that it does not know: ask first, in a way that leaves no trace in the notebook.
+// A kernel logs an error if a comm is opened to an unknown target, so check first, in a way that leaves no trace in the notebook.
 const IS_LOADED = `"${TARGET}" in __import__("comm").get_comm_manager().targets`;
 
 export const NO_NOTEBOOK = "Open a notebook to see its graph here.";
@@ -20,22 +20,22 @@ export const RESTARTED = "The kernel has restarted, so what is shown here is fro
 export const DIED = "The kernel has died, so what is shown here is from before. Restart it and run the cells again.";
 export const NOT_LOADED = "Run %load_ext workbench in this notebook to see its graph here.";
 
-/** What there is to show: a live model, or a sentence that says why there is none; `keeps`: a graph on the screen may stay there. */
+/** What to show: a live model, or a message that explains why there is none; `keeps`: a graph on the screen may be kept. */
 export type Content = CommModel | { sentence: string; keeps?: boolean };
 
-/** A comm as JupyterLab makes it; since 4.4 its messages go to a subshell, which its public interface does not tell. */
+/** A JupyterLab comm; since 4.4 its messages go to a subshell, which is not part of the public interface. */
 type Comm = Kernel.IComm & { subshellStarted?: Promise<void>; subshellId?: string | null };
 
 export class KernelLink {
   readonly changed = new Signal<this, Content>(this);
-  readonly ran = new Signal<this, void>(this); // a cell has begun to run
+  readonly ran = new Signal<this, void>(this); // a cell has started running
   private seen = false;
   private context: ISessionContext | null = null;
   private kernel: Kernel.IKernelConnection | null = null;
   private comm: Comm | null = null;
   private model: CommModel | null = null;
-  private opened = false; // the kernel knows of the comm
-  private readonly loaded = new WeakSet<Kernel.IKernelConnection>(); // kernels that are known to have the workbench
+  private opened = false; // the comm was opened in the kernel
+  private readonly loaded = new WeakSet<Kernel.IKernelConnection>(); // kernels known to have loaded the workbench
   private asking = false;
   private askAgain = false;
 
@@ -46,11 +46,11 @@ export class KernelLink {
     this.follow();
   }
 
-  /** Whether somebody can see a graph. If nobody can, a kernel is asked for nothing before its notebook speaks of the workbench. */
+  /** Sets whether a graph is visible. If not, a kernel gets no requests until its notebook mentions the workbench. */
   watch(seen: boolean): void {
     if (seen === this.seen) return;
     this.seen = seen;
-    if (!seen || this.comm === null) this.onKernel(); // a line over which a graph came brings every change of it: it ends
+    if (!seen || this.comm === null) this.onKernel(); // a comm that has carried a graph would receive all its changes, so it is closed
   }
 
   private follow(): void {
@@ -90,7 +90,7 @@ export class KernelLink {
     }
   }
 
-  // A restarted kernel has forgotten the workbench; JupyterLab itself lets go of its comms.
+  // A restarted kernel has not loaded the workbench; JupyterLab disposes of its comms.
   private onStatus(_: ISessionContext, status: Kernel.Status): void {
     const restarting = status === "restarting" || status === "autorestarting";
     if (!restarting && status !== "dead") return;
@@ -100,7 +100,7 @@ export class KernelLink {
     this.changed.emit({ sentence: restarting ? NOT_LOADED : NO_KERNEL, keeps: true });
   }
 
-  /** A view in the output of this notebook has heard from its kernel, so the workbench is there, whatever runs at this moment. */
+  /** A view in this notebook's output has received a message from its kernel, so the workbench is loaded, whatever is running now. */
   heard(context: ISessionContext): void {
     const kernel = context.session?.kernel;
     if (!kernel) return;
@@ -108,7 +108,7 @@ export class KernelLink {
     if (kernel === this.kernel && this.comm === null) void this.openComm(kernel);
   }
 
-  // A cell has begun, and may be the one that loads the workbench: ask behind it.
+  // A cell has started that may load the workbench: ask after it.
   private onOutput(_: ISessionContext, message: KernelMessage.IMessage): void {
     if (!KernelMessage.isExecuteInputMsg(message)) return;
     this.ran.emit();
@@ -124,18 +124,18 @@ export class KernelLink {
     do {
       this.askAgain = false;
       answer = await ask(kernel, (waits) => void this.overtake(kernel, waits));
-      if (kernel !== this.kernel) return; // another notebook, or another kernel, has become the active one meanwhile
+      if (kernel !== this.kernel) return; // another notebook or kernel has become active meanwhile
     } while (answer !== null && this.askAgain);
     this.asking = false;
-    if (this.comm !== null) return; // a view in the notebook was heard of meanwhile
+    if (this.comm !== null) return; // a view in the notebook has received a message meanwhile
     if (answer !== null) return void this.changed.emit({ sentence: answer, keeps: true });
     this.loaded.add(kernel);
     await this.openComm(kernel);
   }
 
   /**
-   * A kernel answers in order, so a cell that runs keeps it from saying whether the workbench is there. But where a cell waits for a view,
-   * the workbench itself answers what is asked about comms later, and before that.
+   * Checks for a workbench that answers while a cell waits. A kernel answers in order, so a running cell delays the answer of `ask`. But if
+   * the cell waits for a view, the workbench itself answers the later comm request before that.
    */
   private async overtake(kernel: Kernel.IKernelConnection, waits: () => boolean): Promise<void> {
     await new Promise((resume) => setTimeout(resume, IN_ORDER));
@@ -161,10 +161,10 @@ export class KernelLink {
     };
     this.comm = comm;
     this.opened = false;
-    // What is sent before the comm's subshell has started would wait for the running cell to end.
-    if (kernel.supportsSubshells) await comm.subshellStarted?.catch(() => undefined); // none to be had: the main shell will do
+    // Messages sent before the comm's subshell has started would wait for the running cell to end.
+    if (kernel.supportsSubshells) await comm.subshellStarted?.catch(() => undefined); // without one, the main shell is used
     if (this.comm !== comm) {
-      comm.dispose(); // nobody else does: a comm that is let go twice ends the subshell that the next one shares with it
+      comm.dispose(); // not disposed elsewhere; disposing a comm twice would end the subshell that the next one shares with it
       return;
     }
     comm.open();
@@ -178,7 +178,7 @@ export class KernelLink {
   }
 }
 
-/** Like `comm.close()`, which however may end the comm's subshell before the kernel has read the closing message there. */
+/** Like `comm.close()`, which may end the comm's subshell before the kernel has read the closing message there. */
 async function close(comm: Comm, kernel: Kernel.IKernelConnection): Promise<void> {
   if (comm.isDisposed || kernel.isDisposed) return;
   comm.onMsg = () => {};
@@ -202,7 +202,10 @@ function speaks(code: string): boolean {
   return code.includes("workbench");
 }
 
-/** null when the workbench is loaded in the kernel; otherwise the sentence that says why the panel is empty. `asked`: the question is on its way, and may wait. */
+/**
+ * Returns null if the workbench is loaded in the kernel, else the message for the empty panel. Calls `asked` once the request is sent, with
+ * a function that tells whether it is still pending.
+ */
 async function ask(kernel: Kernel.IKernelConnection, asked: (waits: () => boolean) => void): Promise<string | null> {
   try {
     if ((await kernel.info).language_info.name !== "python") return NOT_PYTHON;
@@ -214,7 +217,7 @@ async function ask(kernel: Kernel.IKernelConnection, asked: (waits: () => boolea
       waits = false;
       if (content.status === "ok") return isTrue(content.user_expressions.loaded) ? null : NOT_LOADED;
       if (content.status === "error") return NOT_LOADED;
-      // "aborted": the cell before it raised an error, and the kernel dropped what was queued behind it
+      // "aborted": an earlier cell raised an error, and the kernel dropped the requests queued after it
     }
   } catch {
     return NO_KERNEL; // the promises of a kernel that died or was shut down are rejected

@@ -1,4 +1,4 @@
-// A kernel comm in the shape of the model that the view expects (the same as anywidget's).
+// Adapts a kernel comm to the model interface that the view expects, which is anywidget's.
 
 import type { Kernel } from "@jupyterlab/services";
 import type { JSONObject } from "@lumino/coreutils";
@@ -11,7 +11,7 @@ export class CommModel implements Model {
     comm.onMsg = ({ content, buffers }) => this.tell("msg:custom", content.data, buffers);
   }
 
-  /** The kernel at the other end is gone; the sentence says why. */
+  /** Reports that the kernel at the other end is gone, with the reason. */
   lost(sentence: string): void {
     this.tell("comm:close", sentence);
   }
@@ -20,12 +20,12 @@ export class CommModel implements Model {
     for (const handler of [...(this.handlers.get(event) ?? [])]) (handler as (...what: unknown[]) => void)(...what);
   }
 
-  /** A widget's synchronised state; a panel has none. */
+  /** A widget's synchronised state, which a panel does not have. */
   get(): undefined {
     return undefined;
   }
 
-  /** Messages to a comm that has been closed are dropped: the view is on its way out then. */
+  /** Messages to a closed comm are dropped, since the view is being closed then. */
   send(message: unknown): void {
     if (!this.comm.isDisposed) this.comm.send(message as JSONObject);
   }

@@ -1,13 +1,13 @@
-// Tells the views on the page of the notebook around: where its caret rests, how its cells read now, when its kernel can be reached again.
+// Sends views on the page news of the surrounding notebook: the caret's line, the cells' text, and restored kernel connections.
 
 import type { Cell } from "@jupyterlab/cells";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { ASKED, TOLD, type NotebookNews } from "../view/notebook";
 
-const REST = 120; // milliseconds that the caret stays on a line before its nodes are lit
-const TYPING = 300; // and that an edit is old
+const REST = 120; // milliseconds that the caret must stay on a line before its nodes are highlighted
+const TYPING = 300; // and that an edit must be old
 
-/** Tells from the moment on when the first view asks; before, nothing is listened to. */
+/** Starts listening when the first view asks for news. */
 export function tellNews(tracker: INotebookTracker): void {
   let teller: Teller | null = null;
   document.addEventListener(ASKED, (event) => {
@@ -36,7 +36,7 @@ class Teller {
     tracker.forEach(watchLine);
   }
 
-  /** Everything, to a view that has just opened. */
+  /** Sends all news to a view that has just opened. */
   tellAll(panel: NotebookPanel | null): void {
     if (panel) this.tellCells(panel);
     this.tellCaret();
@@ -57,7 +57,7 @@ class Teller {
 
   private async enter(cell: Cell | null): Promise<void> {
     this.cell = cell;
-    await cell?.ready; // a cell far off is drawn when it comes into sight, and has no editor before
+    await cell?.ready; // a cell far from the visible ones is rendered later, and has no editor until then
     if (this.cell !== cell) return;
     this.editor?.model.selections.changed.disconnect(this.moved, this);
     this.editor = cell && cell.model.type === "code" ? cell.editor : null;
@@ -85,7 +85,7 @@ class Teller {
   }
 }
 
-/** Tells when the line to the same kernel is there again after it was cut. A kernel that has restarted knows nothing of the views. */
+/** Announces a restored connection to the same kernel. A restarted kernel has no state of the views. */
 function watchLine(panel: NotebookPanel): void {
   let connected = "";
   let cut = "";

@@ -1,4 +1,4 @@
-// The side panel and the tab "Gradient Workbench": host the view for the active notebook's kernel, or say why there is nothing to see.
+// The side panel and the tab: show the view for the active notebook's kernel, or the reason why there is none.
 
 import type { Message } from "@lumino/messaging";
 import { Signal } from "@lumino/signaling";
@@ -8,9 +8,9 @@ import type { Hub } from "./hub";
 import { icon } from "./icon";
 
 export class WorkbenchPanel extends Widget {
-  /** It was put on the page, or taken off. */
+  /** Emitted when the panel was attached to the page or detached. */
   readonly placed = new Signal<this, void>(this);
-  /** Whether it takes the keyboard when it is opened: not while JupyterLab puts back what was open. */
+  /** Whether it takes the focus when activated; false while JupyterLab restores the layout. */
   takesKeys = false;
   private cleanup: (() => void) | null = null;
 
@@ -59,12 +59,12 @@ export class WorkbenchPanel extends Widget {
     this.placed.emit();
   }
 
-  /** Opened by the user, it is where the next keys go. */
+  /** Takes the focus when the user opens it. */
   protected override onActivateRequest(): void {
     if (this.takesKeys && this.parts() !== "graph") this.focus();
   }
 
-  /** The keys go to the graph; while there is nothing to see, to the panel itself. */
+  /** Focuses the graph or the details; if there is no view, the panel itself. */
   private focus(): void {
     const inside = this.node.querySelector(".gradient-workbench")?.shadowRoot;
     (inside?.querySelector<HTMLElement>("[role=tree], [role=tabpanel]") ?? this.node).focus({ preventScroll: true });
@@ -75,7 +75,7 @@ export class WorkbenchPanel extends Widget {
     this.display();
   }
 
-  /** Draws anew: there is something else to show, or other parts of it. */
+  /** Redraws the panel after a change of its content or parts. */
   display(): void {
     const held = this.node.contains(document.activeElement);
     this.clear();
@@ -91,7 +91,7 @@ export class WorkbenchPanel extends Widget {
       host.style.height = "100%";
       this.cleanup = view.render({ ...shown, el: host, parts: this.parts() });
     }
-    if (held) this.focus(); // and nowhere else may a view that appears take the keyboard
+    if (held) this.focus(); // in no other case may a view that appears take the focus
   }
 
   private clear(): void {

@@ -1,9 +1,9 @@
-// From a node of the graph to the line of code that made it.
+// Shows the line of code that made a node.
 
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import type { Site } from "../view/protocol";
 
-/** Scrolls to the site's cell in the notebook that has it and selects the line. Nothing happens when no open notebook has that cell. */
+/** Scrolls to the site's cell in its notebook and selects the line. Does nothing if no open notebook has that cell. */
 export async function reveal(tracker: INotebookTracker, site: Site, from: EventTarget | null): Promise<void> {
   const panel = find(tracker, site.cell_id, from);
   if (panel === undefined) return;
@@ -22,7 +22,7 @@ export async function reveal(tracker: INotebookTracker, site: Site, from: EventT
   editor.revealSelection(selection);
 }
 
-/** The notebook that the event came out of, then the active one, then any other that is open. */
+/** The notebook that contains the event's target, then the active one, then any other open one. */
 function find(tracker: INotebookTracker, cell_id: string | null, from: EventTarget | null): NotebookPanel | undefined {
   const around = from instanceof Node ? tracker.find((panel) => panel.node.contains(from)) : undefined;
   return [around, tracker.currentWidget].find((panel) => panel && cellIndex(panel, cell_id) >= 0) ?? tracker.find((panel) => cellIndex(panel, cell_id) >= 0);

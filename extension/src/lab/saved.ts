@@ -1,12 +1,12 @@
-// A notebook that is opened again: where a view's model is gone with its kernel, the saved drawing takes the place of Jupyter's error.
+// In a reopened notebook, shows the saved drawing instead of Jupyter's error if a view's model is gone with its kernel.
 
 import type { CodeCell } from "@jupyterlab/cells";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 
-const LOST = "Error displaying widget: model not found"; // what Jupyter's widget manager writes into the output, in every language
+const LOST = "Error displaying widget: model not found"; // Jupyter's widget manager writes this into the output in every language
 const SVG = "image/svg+xml";
 
-/** Shows what was saved with an output, in every notebook, as soon as its widget turns out to be lost. */
+/** Shows the drawing saved with an output, in every notebook, once its widget turns out to be lost. */
 export function showSaved(tracker: INotebookTracker): void {
   const sought = new WeakSet<Element>();
   tracker.widgetAdded.connect((_, panel) => {
@@ -25,19 +25,19 @@ function draw(panel: NotebookPanel, place: Element, sought: WeakSet<Element>): v
   const output = area?.widgets.find((one) => one.node.contains(place));
   const model = output && area!.model.get(area!.widgets.indexOf(output));
   const saved = model?.data[SVG];
-  if (!output || !saved) return; // another library's widget, which left no drawing
+  if (!output || !saved) return; // a widget from another library, without a drawing
   const svg = Array.isArray(saved) ? saved.join("") : String(saved);
-  const picture = document.createElement("img"); // nothing in an image runs
+  const picture = document.createElement("img"); // images do not run scripts
   picture.src = `data:${SVG};charset=utf-8,${encodeURIComponent(svg)}`;
   picture.alt = new DOMParser().parseFromString(svg, SVG).documentElement.getAttribute("aria-label") ?? "The view as it was saved";
   picture.style.maxWidth = "100%";
   const words = document.createElement("p");
   words.textContent = "As it was saved. Run the cell to have it live again.";
   if (!sought.has(place)) {
-    // The manager gives up after two seconds without a last look, and a busy page may have found the widget by then: it looks once more.
+    // The manager gives up after two seconds without checking again, and on a busy page the widget may have been found by then: retry once.
     sought.add(place);
     const renderer = [...output.children()].find((one) => one.node === place) as { renderModel?: (of: typeof model) => Promise<void> } | undefined;
     void renderer?.renderModel?.(model);
   }
-  place.replaceChildren(words, picture); // until the view is there
+  place.replaceChildren(words, picture); // until the view is rendered
 }

@@ -1,11 +1,11 @@
-// The item of the status bar: what the recorded program of the active notebook's kernel needs of memory, and needed at its peak.
+// The status bar item: current and peak memory of the recorded program in the active notebook's kernel.
 
 import { Widget } from "@lumino/widgets";
 import { answered } from "../view/store";
 import { bytesText } from "../view/words";
 import type { Hub } from "./hub";
 
-const PERIOD = 1000; // milliseconds between two questions, while a cell runs
+const PERIOD = 1000; // milliseconds between two requests while a cell runs
 const LABEL = "Memory of the recorded program: live now, and at its peak";
 
 export class StatusItem extends Widget {
@@ -49,7 +49,9 @@ export class StatusItem extends Widget {
     void this.ask();
   }
 
-  /** A kernel that rests has nothing new to tell, and a question would keep it from being taken for idle. */
+  /**
+   * Requests the bytes unless the kernel is idle: an idle kernel has nothing new, and requests would keep it from being considered idle.
+   */
   private async ask(): Promise<void> {
     const { core } = this.hub;
     const waits = !!core && !!answered(core.store.state, "bytes")?.message.waits;

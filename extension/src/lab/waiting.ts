@@ -1,16 +1,16 @@
-// A cell that waits for a view which is on the page no more, as after a reload: a notification says so, and how to go on.
+// Shows a notification if a cell waits for a view that is no longer on the page, for example after a reload, with ways to continue.
 
 import { Notification } from "@jupyterlab/apputils";
 import { answered, type State } from "../view/store";
 import type { Hub } from "./hub";
 
-const GRACE = 2000; // milliseconds in which a view may still come
+const GRACE = 2000; // milliseconds in which a view may still appear
 const WAITS = {
   pass: "A cell in this notebook is waiting inside backward(), but its view is no longer on the page. Cells you run now will start after it ends.",
   loop: "A cell in this notebook is waiting in wb.loop(), but its view is no longer on the page. Cells you run now will start after it ends.",
 };
 
-/** Tells of a waiting cell that nobody on the page could let go on. */
+/** Notifies the user of a waiting cell that no view on the page can continue. */
 export function tellOfWaiting(hub: Hub, openSide: () => void): void {
   let [shown, late] = ["", undefined as ReturnType<typeof setTimeout> | undefined];
   let stop: (() => void) | undefined;
@@ -44,7 +44,7 @@ export function tellOfWaiting(hub: Hub, openSide: () => void): void {
   });
 }
 
-/** Whether a view stands in the notebook, or in a panel beside it. */
+/** Whether a view is visible in the notebook or in a panel beside it. */
 function isSeen(hub: Hub): boolean {
   const notebook = hub.tracker.currentWidget?.node;
   return [...document.querySelectorAll<HTMLElement>(".gradient-workbench")].some(

@@ -1,23 +1,23 @@
-// The data of a replay: what the kernel would have answered, unpacked, each message by its number.
+// The data of a replay: the kernel's recorded answers, unpacked, with messages by number.
 
 import type { ToView } from "../view/protocol";
 
-/** From which step on which message is the answer: step, number, step, number, ...; number -1: there was no room for it. */
+/** Pairs of step and message number: the message is the answer from that step on; number -1: left out for lack of room. */
 export type Stretches = readonly number[];
 
 export interface Passage {
   start: number;
   total: number;
   plan: readonly number[];
-  told: Readonly<Record<string, number>>; // a place at which the pass can stand -> its "stepped" message
-  ways: Readonly<Record<string, readonly number[] | string>>; // where a button leads from each place; or why it leads nowhere
+  told: Readonly<Record<string, number>>; // each place where the pass can stop -> its "stepped" message
+  ways: Readonly<Record<string, readonly number[] | string>>; // where a button leads from each place, or why it leads nowhere
   stops: Readonly<Record<string, string>>; // breakpoints, by place
 }
 
-/** All that can be asked while one of the passes is shown. */
+/** All possible requests and answers while one of the passes is shown. */
 export interface Scene {
   opening: readonly number[];
-  pages: readonly (number | null)[]; // at which step each page of the lesson is
+  pages: readonly (number | null)[]; // the step of each page of the lesson
   pass: Passage | null;
   answers: Readonly<Record<string, Readonly<Record<string, Stretches>>>>;
 }
@@ -31,8 +31,8 @@ interface Index {
   saved: string;
   budget: string;
   left: string;
-  shown: number; // of the scenes
-  scenes: readonly (Scene | null)[]; // null: there was no room for it
+  shown: number; // index of the scene to show first
+  scenes: readonly (Scene | null)[]; // null: left out for lack of room
   messages: readonly (readonly number[])[]; // offset, length of the JSON, length of each buffer
 }
 
@@ -45,7 +45,7 @@ export class ReplayFile {
     private readonly bytes: Uint8Array<ArrayBuffer>,
   ) {}
 
-  /** A message of the file, fresh, so that whoever gets it may change it. */
+  /** Decodes a message of the file; the caller may modify it. */
   message(number: number): { message: ToView; buffers: DataView[] } {
     const [offset, length, ...sizes] = this.index.messages[number]!;
     const message = JSON.parse(decoded(this.bytes.subarray(offset!, offset! + length!))) as ToView;
@@ -59,7 +59,7 @@ export class ReplayFile {
   }
 }
 
-/** Reads the block that `workbench/exporting/pack.py` writes. RangeError with a sentence for what is none, or of another version. */
+/** Reads the block that `workbench/exporting/pack.py` writes. Throws a RangeError if it is incomplete or has another format or version. */
 export async function readReplay(base64: string): Promise<ReplayFile> {
   const packed = Uint8Array.from(atob(base64.trim()), (char) => char.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));

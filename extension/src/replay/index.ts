@@ -1,4 +1,4 @@
-// The page of a stand-alone replay: the same view as in a notebook, on a file in place of a kernel.
+// The page of a stand-alone replay: the same view as in a notebook, with a file instead of a kernel.
 
 import view from "../view/index";
 import { readReplay } from "./file";
@@ -10,7 +10,7 @@ async function open(el: HTMLElement, data: string): Promise<void> {
   el.style.height = "100%"; // the view fills it
   el.style.flex = "1";
   view.render({ model: new ReplayKernel(file), el });
-  el.querySelector("div")?.shadowRoot?.querySelector<HTMLElement>('[role="tree"]')?.focus(); // the page is for nothing else: its keys work at once
+  el.querySelector("div")?.shadowRoot?.querySelector<HTMLElement>('[role="tree"]')?.focus(); // the view is all of the page
 }
 
 const el = document.getElementById("view")!;

@@ -1,15 +1,15 @@
-// In place of a kernel: answers a view from a file, moves its pass between the places that were recorded, and refuses the rest in a sentence.
+// Replaces the kernel in a replay: answers from a file, moves the pass between recorded places, and refuses other requests.
 
 import { readBuffer } from "../view/buffers";
 import type { Handler, Model } from "../view/channel";
 import { VERSION, type AskElement, type AskFaces, type AskNorms, type AskWindow, type Memory, type Problem, type StepTo, type Stepped, type ToKernel, type ToView, type TurnPage } from "../view/protocol";
 import type { ReplayFile, Scene } from "./file";
 
-const MANY = 16; // steps that are told with one move, as the kernel does
+const MANY = 16; // most steps sent with one move, as in the kernel
 
 type Answer = { message: ToView; buffers: DataView[] };
 
-/** The elements of a small tensor, in C order, as they are written. */
+/** The elements of a small tensor, in C order, as text. */
 interface Elements {
   shape: number[];
   texts: string[];
@@ -36,7 +36,7 @@ export class ReplayKernel implements Model {
   private readonly listeners = new Map<string, Set<Handler>>();
   private scene!: Scene;
   private place = 0;
-  private page: number | null = null; // of the lesson; null: as it was when the file was made
+  private page: number | null = null; // of the lesson; null: as when the file was made
   private readonly sent = new Set<number>();
 
   constructor(private readonly file: ReplayFile) {
@@ -62,7 +62,7 @@ export class ReplayKernel implements Model {
     this.listeners.get(event)?.delete(callback);
   }
 
-  /** Answers, but not before the caller has gone on, as no kernel does. */
+  /** Answers asynchronously, as a kernel does. */
   send(message: unknown): void {
     const request = message as ToKernel;
     const all = request.type === "step" && request.then ? [request, ...request.then] : [request];
@@ -87,7 +87,7 @@ export class ReplayKernel implements Model {
         return [this.element(request)];
       case "ask_norms":
         return [this.norms(request)];
-      case "ask_timing": // the longest of all events are in the file: a window has no others
+      case "ask_timing": // the file has the longest of all events; a window has no others
         return [this.found({ ...request, begin: 0, end: -1 }, request.id)];
       default:
         return [this.found(request, request.id)];
@@ -111,7 +111,7 @@ export class ReplayKernel implements Model {
     return [this.place, message.sentence, message.stopped];
   }
 
-  /** The message for a request where the pass stands now; -1: it was left out; null: it was never asked. */
+  /** The number of the answer to a request at the current place; -1: left out; null: not recorded. */
   private at(type: string, key: string): number | null {
     const known = this.scene.answers[type]?.[key];
     if (!known) return null;
@@ -120,7 +120,7 @@ export class ReplayKernel implements Model {
     return at < 0 ? -1 : known[at + 1]!;
   }
 
-  /** What the file has for this request, where the pass stands now. */
+  /** The file's answer to this request at the current place, or a problem. */
   private found(request: ToKernel, re: number): Answer {
     const number = this.at(request.type, keyOf(request));
     if (number === null) return problem(re, REFUSED[request.type] ?? `The kernel would have to answer this, and a replay has none. ${HOW}`);
@@ -139,7 +139,7 @@ export class ReplayKernel implements Model {
     return { message: { type: "element", v: VERSION, re: request.id, recording, node, what, index, text, path: place }, buffers: [] };
   }
 
-  /** A view that opens has them all; one that has not read so far yet asks. */
+  /** Norms: the opening messages include them all, but a view that has not processed them yet asks. */
   private norms({ id, first }: AskNorms): Answer {
     const told = this.scene.opening.map((number) => this.file.message(number));
     const found = told.filter(({ message }) => message.type === "norms" && message.first <= first).at(-1);
@@ -155,7 +155,7 @@ export class ReplayKernel implements Model {
     return { ...all, message: { ...all.message, faces: all.message.faces.filter(({ node }) => wanted.has(node)) } };
   }
 
-  /** A part of the memory's time line, cut out of the whole. */
+  /** A part of the memory time line, cut out of the whole. */
   private window(request: AskWindow): Answer {
     const whole = this.found({ type: "ask_memory", v: VERSION, id: request.id }, request.id);
     if (whole.message.type !== "memory") return whole;
@@ -178,7 +178,7 @@ export class ReplayKernel implements Model {
 
   // -- the pass ----------------------------------------------------------------------------------------------------------------
 
-  /** Another one of the passes: all of what a view gets that opens. */
+  /** Switches to another pass: returns everything that a newly opened view receives. */
   private choose({ id, to }: StepTo): Answer[] {
     const scene = this.file.index.scenes[to];
     if (scene === undefined) return [problem(id, `There is no pass ${to + 1} in this file.`)];
@@ -187,7 +187,7 @@ export class ReplayKernel implements Model {
     return [...this.opening(), this.stepped(id)];
   }
 
-  /** A page of the lesson, and the pass where it belongs. */
+  /** Turns to a page of the lesson, and moves the pass to its step. */
   private turn({ id, to, follow }: TurnPage): Answer[] {
     const { opening, pages, pass } = this.scene;
     const lesson = opening.map((number) => this.file.message(number)).find(({ message }) => message.type === "lesson");
@@ -201,7 +201,7 @@ export class ReplayKernel implements Model {
     return pass ? [this.stepped(null), told] : [told];
   }
 
-  /** The first place at which the pass can stand from here on. */
+  /** The first recorded place at or after `wanted`, else the last. */
   private near(wanted: number): number {
     const places = Object.keys(this.scene.pass!.told).map(Number);
     return places.find((place) => place >= wanted) ?? places.at(-1)!;
@@ -216,7 +216,7 @@ export class ReplayKernel implements Model {
     return this.stepped(request.id);
   }
 
-  /** Where a step leads; or why it leads nowhere. */
+  /** The place a step leads to, or why it leads nowhere. */
   private target({ do: wish, to, by }: StepTo): number | string {
     const { total, plan, ways, stops } = this.scene.pass!;
     const here = this.place;
@@ -247,8 +247,8 @@ export class ReplayKernel implements Model {
       case "back":
         return Math.max(0, ...Object.keys(stops).map(Number).filter((place) => place < here));
       case "stop":
-      case "begin": // offered by a kernel alone
-      case "pass": // another one: see choose
+      case "begin": // only a kernel offers it
+      case "pass": // see `choose`
         return here;
     }
   }
@@ -269,7 +269,7 @@ export class ReplayKernel implements Model {
   }
 }
 
-/** As `workbench/exporting/pack.py` writes it: the fields in the order of the alphabet. */
+/** The key of a request, as `workbench/exporting/pack.py` writes it: JSON of its fields in alphabetical order. */
 export function keyOf(request: ToKernel): string {
   const asked = Object.entries(request).filter(([name]) => !["type", "v", "id", "then"].includes(name));
   return JSON.stringify(Object.fromEntries(asked.sort(([a], [b]) => (a < b ? -1 : 1))));

@@ -1,4 +1,4 @@
-// The line that says what went wrong. It stands between the tools and the graph, covers neither, and can be dismissed.
+// The error message, between the toolbar and the graph; it covers neither and can be dismissed.
 
 import { h, setText } from "./dom";
 

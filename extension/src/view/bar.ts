@@ -1,4 +1,4 @@
-// The stepper's bar: which pass, its buttons, how far a step goes, its scrubber, its breakpoints and the sentence of the current step.
+// The stepper's bar: choice of pass, buttons, step size, scrubber, breakpoints and the current step's sentence.
 
 import { BreakpointList } from "./breakpoints";
 import type { Controller } from "./controller";
@@ -149,7 +149,7 @@ export class StepperBar {
     this.sentence.classList.toggle("error", pass.failed || pass.trouble !== "");
     this.showBreakpoints(state);
     this.showPlaying(state.playing);
-    // Not `disabled`: a button that disables itself under the finger loses the focus.
+    // Not `disabled`: a button that disables itself during a click loses the focus.
     for (const name of ["first", "previous"] as const) setAttribute(this.buttons[name], "aria-disabled", index === 0 ? "true" : null);
     for (const name of ["next", "last", "into", "out"] as const) setAttribute(this.buttons[name], "aria-disabled", pass.done ? "true" : null);
     setAttribute(this.buttons.run, "aria-disabled", pass.done && pass.mode !== "paused" ? "true" : null);
@@ -170,7 +170,7 @@ export class StepperBar {
     setText(this.begin, roots.length === 1 ? `Backward from ${names[0]}` : "Backward from");
   }
 
-  /** PyTorch runs the whole pass now, which may take a while. */
+  /** Starts a pass. PyTorch then runs all of it, which may take a while. */
   private async start(): Promise<void> {
     if (this.begin.getAttribute("aria-disabled")) return;
     setAttribute(this.begin, "aria-disabled", "true");
@@ -202,7 +202,7 @@ export class StepperBar {
   }
 }
 
-/** Why a graph of 6 ops can have 8 steps. */
+/** The number of steps by kind, which explains why a graph of 6 ops can have 8 steps. */
 function countedSteps({ pass, recording }: State): string {
   const leaves = pass!.plan.filter((node) => node >= 0 && recording?.nodes.kind[node] !== "op").length;
   const stored = leaves ? ` and ${plural(leaves, "tensor")} that ${leaves === 1 ? "gets its" : "get their"} .grad` : "";

@@ -1,4 +1,4 @@
-// The list of breakpoints and the small editor for a new one, below the stepper's bar.
+// The list of breakpoints and the editor for a new one, below the stepper's bar.
 
 import type { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";
@@ -63,7 +63,7 @@ export class BreakpointList {
       h("p", { class: "quiet hint" }, HINT),
     );
     this.element.addEventListener("keydown", (event) => {
-      // Not a form: notebooks keep implicit submission from happening.
+      // Not a form: notebooks suppress implicit submission.
       const adds = event.key === "Enter" && event.composedPath()[0] instanceof HTMLInputElement;
       if (event.key !== "Escape" && !adds) return;
       event.preventDefault();
@@ -78,7 +78,7 @@ export class BreakpointList {
     return !this.element.hidden;
   }
 
-  /** Shows or hides the list; with `node`, ready for a condition at that node. */
+  /** Shows or hides the list; with `node`, prepares a condition at that node. */
   open(on: boolean, node = -1): void {
     if (!on && this.element.hidden) return;
     this.element.hidden = !on;

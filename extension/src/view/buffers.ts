@@ -1,4 +1,4 @@
-// Reads the binary buffers of a message as arrays of numbers, and refuses what does not fit its description.
+// Reads the binary buffers of a message as typed arrays, and rejects those that do not match their description.
 
 import type { Buffer } from "./protocol";
 
@@ -6,7 +6,7 @@ const KINDS = { float32: Float32Array, float64: Float64Array, int32: Int32Array,
 
 export type Numbers = Float32Array | Float64Array | Int32Array | Uint8Array;
 
-/** Raises a RangeError with a sentence when the buffer is missing or has another size than its shape says. */
+/** Throws a RangeError if the buffer is missing or its size does not match its shape. */
 export function readBuffer(described: Buffer, buffers: readonly DataView[]): Numbers {
   const view = buffers[described.index];
   const Kind = KINDS[described.dtype];

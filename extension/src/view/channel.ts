@@ -1,35 +1,35 @@
-// The line to the kernel: numbers requests, matches answers, drops stale messages, turns silence into a sentence.
+// The channel to the kernel: numbers requests, matches answers, drops stale messages, and reports a missing answer as an error.
 
 import { TO_VIEW, VERSION, type ToKernel, type ToView } from "./protocol";
 import { unpack } from "./unpack";
 
-type Bare<M> = M extends ToKernel ? Omit<M, "id" | "v" | "then"> : never; // of each kind of request by itself
+type Bare<M> = M extends ToKernel ? Omit<M, "id" | "v" | "then"> : never; // distributes over the kinds of request
 export type Request = Bare<ToKernel>;
 
 /** A message from the kernel with its binary buffers. */
 export interface Received {
   message: ToView;
   buffers: DataView[];
-  answers?: Request["type"]; // what this view had asked for, where the message is the answer to that
-  late?: boolean; // it answers what was given up
+  answers?: Request["type"]; // the type of this view's request, if the message answers one
+  late?: boolean; // the answer to a request that has timed out
 }
 
-/** A binary buffer as hosts hand it over. */
+/** A binary buffer as received from the host. */
 export type Bytes = ArrayBuffer | ArrayBufferView;
 
-/** What carries messages: an anywidget model, or a plain comm of the JupyterLab panel. */
+/** Carries messages: an anywidget model, or a plain comm of the JupyterLab panel. */
 export interface Transport {
   send(message: unknown): void;
-  /** Calls back for each message; returns how to stop. */
+  /** Calls back for each message; returns a function that stops listening. */
   listen(receive: (message: unknown, buffers: readonly Bytes[]) => void): () => void;
-  /** Calls back when the other side is gone for good, with a sentence where it is known why; returns how to stop. */
+  /** Calls back when the other side is gone for good, with the reason if it is known; returns a function that stops listening. */
   closed?(gone: (why?: string) => void): () => void;
 }
 
 export interface Channel {
-  /** Resolves to the answer; rejects with a ChannelError whose message is a sentence for the user. */
+  /** Resolves to the answer; rejects with a ChannelError whose message can be shown to the user. */
   send(request: Request): Promise<Received>;
-  /** Sends a step, and in the same message what is to be answered after it; a promise for each, as from `send`. */
+  /** Sends a step and, in the same message, requests to answer after it. Returns a promise for each, as from `send`. */
   sendAll(step: Extract<Request, { type: "step" }>, then: readonly Request[]): Promise<Received>[];
   subscribe(listener: Listener): () => void;
   close(): void;
@@ -37,7 +37,7 @@ export interface Channel {
 
 export interface Listener {
   message(received: Received): void;
-  /** Something is wrong with what arrived; the sentence can be shown. `gone`: the other side is. */
+  /** Reports a problem with a received message, as a sentence to show. `gone`: the other side is gone. */
   trouble(sentence: string, gone?: boolean): void;
 }
 
@@ -54,7 +54,7 @@ interface Waiting {
   timer: ReturnType<typeof setTimeout>;
 }
 
-/** `patience` in milliseconds; `firstId` keeps apart the requests of several views on one line. */
+/** Opens a channel. `patience` is the time limit in milliseconds; `firstId` keeps the requests of several views on one transport apart. */
 export function openChannel(transport: Transport, patience = 20_000, firstId = 1): Channel {
   const listeners = new Set<Listener>();
   const waiting = new Map<number, Waiting>();
@@ -62,7 +62,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
   let nextId = firstId;
   let recording: string | null = null;
   let alive = true;
-  let gone = GONE; // why, in a sentence
+  let gone = GONE; // the reason, as a sentence
 
   const trouble = (sentence: string, ended = false) => listeners.forEach((listener) => listener.trouble(sentence, ended));
 
@@ -76,7 +76,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
   }
 
   function receive(raw: unknown, rawBuffers: readonly Bytes[]): void {
-    alive = true; // a widget's line may come back after a break
+    alive = true; // a widget's connection may return after a break
     if (!isRecord(raw) || typeof raw.type !== "string") return trouble("The kernel sent something that is not a message.");
     if (raw.type === "together" && Array.isArray(raw.messages) && Array.isArray(raw.buffers)) {
       let at = 0;
@@ -100,7 +100,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     }
     if (message.type === "graph" && message.start === 0) recording = message.recording;
     const received: Received = { message, buffers };
-    // A stale answer still ends the wait for it, but is shown to nobody.
+    // A stale answer still resolves its request, but is not passed to the listeners.
     if ("re" in message && message.re !== null) {
       received.late = overdue.delete(message.re);
       settle(message.re, received);
@@ -185,7 +185,7 @@ function asView(buffer: Bytes): DataView {
 
 export type Handler = (message: unknown, buffers?: readonly Bytes[]) => void;
 
-/** What anywidget hands to `render`. */
+/** The model that anywidget passes to `render`. */
 export interface Model {
   get(key: string): unknown;
   send(message: unknown): void;
@@ -193,7 +193,7 @@ export interface Model {
   off(event: string, callback: Handler): void;
 }
 
-// The last one is what a widget manager tells its models when the kernel restarts.
+// The last one is the event that a widget manager triggers on its models when the kernel restarts.
 const CLOSING = ["comm:close", "destroy", "comm_live_update"] as const;
 
 /** A transport over an anywidget model's custom messages. */
@@ -202,7 +202,7 @@ export function modelTransport(model: Model): Transport {
     send: (message) => model.send(message),
     listen(receive) {
       const handler: Handler = (message, buffers = []) => {
-        if (!(isRecord(message) && "bundle" in message)) receive(message, buffers); // that one is for the widget's loader
+        if (!(isRecord(message) && "bundle" in message)) receive(message, buffers); // bundles are for the widget's loader
       };
       model.on("msg:custom", handler);
       return () => model.off("msg:custom", handler);

@@ -1,4 +1,4 @@
-// What keys and buttons do with the view: step, walk, open and close groups, search.
+// The commands of keys and buttons: step, walk, open and close groups, search.
 
 import type { BreakpointList } from "./breakpoints";
 import type { Controller } from "./controller";
@@ -15,13 +15,13 @@ import { pathsBetween, toInputs, toLoss, type Trace } from "./graph/trace";
 import { ALL, TOP } from "./graph/tree";
 import { alongEdge, firstInside, groupAround, keyOf, sibling } from "./graph/walk";
 
-/** The parts of the view that commands move. */
+/** The parts of the view that commands act on. */
 export interface Parts {
   pane: GraphPane;
-  home(): HTMLElement; // where keys go when they go nowhere else: the graph, its table, or the details
+  home(): HTMLElement; // default target of the keyboard focus: the graph, its table, or the details
   keys: Help;
-  openSide(): void; // the page's side panel
-  leave(): void; // the keys go back to the notebook
+  openSide(): void; // opens the page's side panel
+  leave(): void; // returns the keyboard focus to the notebook
   search(): HTMLInputElement;
   breakpoints(): BreakpointList;
   presenter(): Presenter;
@@ -41,7 +41,7 @@ export class Commands implements ToolbarEvents {
     this.store.dispatch({ do: "focus", key: `g${group}` });
   }
 
-  /** Opens all groups down to a level, and shows the whole of it. */
+  /** Opens all groups down to a level, and resets the camera. */
   level(to: number): void {
     this.store.dispatch({ do: "level", to });
     this.parts.pane.home();
@@ -56,7 +56,7 @@ export class Commands implements ToolbarEvents {
     this.controller.say(`Level ${to + 1} of ${levels.length}: ${levels[to]!.name}.`);
   }
 
-  /** Shows another part of a loop or fold, or with -1 all of them; without a loop the one around the focus. */
+  /** Shows another part of a loop or fold, or with -1 all of them. */
   iterate(loop: number, to: number): void {
     const before = this.store.state.recording;
     this.parts.pane.anchor = `g${loop}`;
@@ -71,9 +71,9 @@ export class Commands implements ToolbarEvents {
     const to = (stack.at === ALL ? 0 : stack.at) + by;
     if (to < 0 || to >= stack.items.length) return this.controller.say(by < 0 ? "This is the first one." : "This is the last one.");
     this.iterate(loop, to);
-    this.parts.pane.reveal(`g${stack.items[to]!}`); // the slider stays under the mouse, but keys have nothing to stay with
+    this.parts.pane.reveal(`g${stack.items[to]!}`); // the slider stays under the mouse; with keys the new part must be brought into view
   }
-  /** All turns, or one of them again. */
+  /** Shows all iterations, or one of them again. */
   unroll(): void {
     const loop = loopAt(this.store.state);
     const stack = loop === null ? undefined : this.store.state.recording?.tree.stacks.get(loop);
@@ -85,7 +85,7 @@ export class Commands implements ToolbarEvents {
     this.store.dispatch({ do: "trace", trace });
     this.controller.say(trace.sentence);
   }
-  /** Lights all paths between the selected node and this one. */
+  /** Highlights all paths between the selected node and this one. */
   connect(node: number): void {
     const { recording, selected } = this.store.state;
     if (!recording) return;
@@ -116,7 +116,7 @@ export class Commands implements ToolbarEvents {
   halt(): void {
     this.controller.halt();
   }
-  /** Sets a breakpoint at a node, or takes it away: the one that has the focus, or the selected one. */
+  /** Sets or removes a breakpoint at a node; by default the focused one, else the selected one. */
   breakpoint(node = this.node()): void {
     if (node < 0) return this.controller.say("Select a node first, then set a breakpoint there.");
     void this.controller.breakpoint({ do: "toggle", number: node }).then((problem) => {
@@ -193,7 +193,7 @@ export class Commands implements ToolbarEvents {
   help(): void {
     this.parts.keys.toggle();
   }
-  /** Closes what is open, one thing after the other; at last the keys go back to the notebook. */
+  /** Closes open parts in turn; if there are none, returns the focus to the notebook. */
   escape(): void {
     const { keys, home, leave } = this.parts;
     const resting = !keys.element.open && !this.store.state.trace && (home().getRootNode() as ShadowRoot).activeElement === home();

@@ -1,4 +1,4 @@
-// What gestures do: requests to the kernel and changes of the store. One step request travels at a time; the latest wish wins.
+// Turns gestures into requests to the kernel and changes of the store. One step request is sent at a time; of later ones the last is kept.
 
 import { ChannelError, type Channel, type Received, type Request } from "./channel";
 import type { AskExport, Break, StepTo } from "./protocol";
@@ -10,13 +10,13 @@ import { answered, offered, type State, type Store } from "./store";
 
 export type { Request };
 
-const PLAY = 900; // milliseconds a step stays on the screen while playing at speed 1
+const PLAY = 900; // milliseconds per step while playing at speed 1
 const FINISHED = "The pass is finished.";
 const NO_PASS = "There is no backward pass to step through. Use wb.step(loss) to get one.";
 const OFFERED = "The code has run no backward pass. The button “Backward from …” above the graph runs one.";
 const BEGINNING = "This is the start of the pass.";
 
-/** A request, and what is to be done when its answer has come, or has not. */
+/** A request, and what to do once it has been answered, or has failed. */
 interface Wanted {
   request: Request;
   done(fine: boolean): void;
@@ -24,17 +24,17 @@ interface Wanted {
 
 export class Controller {
   private speed = 1;
-  readonly askers = new Set<(state: State) => Request | null>(); // what the chosen pane of each view wants to know
-  private facesOf = ""; // the recording whose faces were asked for
+  readonly askers = new Set<(state: State) => Request | null>(); // the requests of each view's chosen pane
+  private facesOf = ""; // the recording whose faces were requested
   private facesAsked = new Set<number>();
   private busy = false;
   private filling = false;
   private wish: Omit<StepTo, "type" | "v" | "id" | "then"> | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private closed = false;
-  look: Look = START_LOOK; // how the shown tensor is looked at
-  private lookedAt = ""; // the tensor that it is about
-  private inspectedAt = ""; // what was asked for last, not to ask twice
+  look: Look = START_LOOK; // display settings of the shown tensor
+  private lookedAt = ""; // the tensor that they apply to
+  private inspectedAt = ""; // the last request, to avoid duplicates
 
   constructor(
     readonly store: Store,
@@ -54,7 +54,7 @@ export class Controller {
     this.store.dispatch({ do: "say", status: { sentence, tone } });
   }
 
-  /** True when an answer came; a failure is shown as a sentence. */
+  /** Sends a request. Resolves to true if there was an answer; a failure is shown as a message, unless `quietly`. */
   ask(request: Request, quietly = false): Promise<boolean> {
     return this.came(this.channel.send(request), quietly);
   }
@@ -74,7 +74,7 @@ export class Controller {
     if (!pass && what !== "begin") return this.say(offered(this.store.state).length ? OFFERED : NO_PASS);
     if (pass && /^(next|into|out|run)$/.test(what) && pass.done && !(what === "run" && pass.mode === "paused") && !this.busy) return this.say(FINISHED);
     if (/^(previous|back)$/.test(what) && pass?.index === 0 && !this.busy) return this.say(BEGINNING);
-    if ([FINISHED, BEGINNING].includes(this.store.state.status.sentence)) this.say(""); // true no longer
+    if ([FINISHED, BEGINNING].includes(this.store.state.status.sentence)) this.say(""); // no longer true
     if (this.busy) {
       this.wish = { do: what, to, by };
       return;
@@ -97,7 +97,7 @@ export class Controller {
     else if (this.store.state.playing) this.queue();
   }
 
-  /** Asks what stands on the boxes of these nodes, as far as it is not known yet. While code runs nothing is asked. */
+  /** Requests the faces of these nodes that are not known yet; nothing while code runs. */
   askFaces(nodes: readonly number[]): void {
     const { recording, faces } = this.store.state;
     if (!recording || recording.live) return;
@@ -114,7 +114,7 @@ export class Controller {
     void this.step("node", node);
   }
 
-  /** On to the next breakpoint; a run that is under way stops. */
+  /** Runs to the next breakpoint; stops a run in progress. */
   run(): void {
     if (this.store.state.pass?.runs) return this.halt();
     void this.step("run");
@@ -126,7 +126,7 @@ export class Controller {
     void this.ask({ type: "step", do: "stop", to: -1, by: "op" });
   }
 
-  /** Changes the kernel's breakpoints. The sentence says why it could not; "" when it could. */
+  /** Changes the kernel's breakpoints. Resolves to the error message, or "" on success. */
   async breakpoint(change: Partial<Omit<Break, "type" | "v" | "id">> & Pick<Break, "do">): Promise<string> {
     const request = { type: "break", number: -1, where: "any", what: "", when: "", ...change } as const;
     try {
@@ -138,7 +138,7 @@ export class Controller {
     }
   }
 
-  /** The norms of steps that were passed over, as long as there are any and nothing else is to be done. */
+  /** Requests the norms of skipped steps, while any are missing and no other request is pending. */
   askForNorms(): void {
     const { pass } = this.store.state;
     const missing = pass && !this.busy && !this.filling ? unknown(pass) : null;
@@ -150,7 +150,7 @@ export class Controller {
     });
   }
 
-  /** The pass was moved by somebody else: a running cell, the code, another view. */
+  /** The pass was moved by a running cell, the code or another view. */
   moved(): void {
     if (!this.busy) this.wanted(this.store.state.subject).forEach((one) => this.send(one));
   }
@@ -163,7 +163,7 @@ export class Controller {
     void this.step(pass.index >= pass.total ? "first" : "next");
   }
 
-  /** Steps in the time of one at speed 1. */
+  /** Sets the number of steps in the time of one at speed 1. */
   setSpeed(speed: number): void {
     this.speed = speed;
     if (this.store.state.playing && !this.busy) this.queue();
@@ -186,7 +186,7 @@ export class Controller {
     this.inspect();
   }
 
-  /** Shows a node in the graph, whatever is closed around it, and selects it. */
+  /** Opens all closed groups around a node, and selects it. */
   show(node: number): void {
     this.store.dispatch({ do: "reveal", node });
     this.select(node);
@@ -198,12 +198,12 @@ export class Controller {
     this.inspect();
   }
 
-  /** Shows what is seen here in the side panel of the page, which then opens. */
+  /** Shows this view's content in the side panel, and opens the panel. */
   async toSidePanel(open: () => void): Promise<void> {
     if (await this.ask({ type: "to_side_panel" })) open();
   }
 
-  /** A file that the kernel writes. */
+  /** Saves a file written by the kernel. */
   async save(format: AskExport["format"]): Promise<void> {
     this.say("Asking the kernel for the file…");
     try {
@@ -221,11 +221,11 @@ export class Controller {
 
   private paneRequests(): Wanted[] {
     const wanted = [...this.askers].map((asks) => asks(this.store.state)).filter((request) => request !== null);
-    const each = new Map(wanted.map((request) => [JSON.stringify(request), request])); // two views that want the same ask once
+    const each = new Map(wanted.map((request) => [JSON.stringify(request), request])); // sends equal requests of several views once
     return [...each.values()].map((request) => ({ request, done: () => undefined }));
   }
 
-  /** Asks for what the open tab shows of the selected node, if it was not asked before; another tensor is looked at afresh. */
+  /** Requests what the open tab shows of its tensor, unless already requested; another tensor gets the default display settings. */
   inspect(look: Look | null = null, exact = false, again = false): void {
     this.inspection(this.store.state.subject, look, exact, again).forEach((one) => this.send(one));
   }
@@ -245,7 +245,7 @@ export class Controller {
     return [{ request: { type: "inspect", node, what: tab, ...this.look, exact }, done }];
   }
 
-  /** Keeps a copy of what is shown of the selected node, to be compared with others; or of its namesake in an earlier recording. */
+  /** Pins a copy of the shown tensor for comparison, or the tensor of the same name in an earlier recording. */
   pin(what: "pin" | "pin earlier" = "pin"): void {
     const { subject: node, tab } = this.store.state;
     if (node < 0) return this.say("Select a node first, then pin its value or its gradient.");
@@ -253,7 +253,7 @@ export class Controller {
     void this.ask(request).then((fine) => fine && this.say("Pinned. The Compare tab shows what is pinned side by side."));
   }
 
-  /** What is asked anew where the pass moves, since what is shown of a gradient or of the memory is old; `node`: whose tensor is shown then. */
+  /** The requests that go along with a step, which outdates the shown gradient and pane; `node`: whose tensor is shown after it. */
   private wanted(node: number | null): Wanted[] {
     const { tab, overlay } = this.store.state;
     if (tab !== "value") this.inspectedAt = "";
@@ -261,7 +261,7 @@ export class Controller {
     return [...seen, ...this.paneRequests(), ...(overlayOf(overlay).moves ? this.numbers() : [])];
   }
 
-  /** The node whose tensor is shown after a step; null where only the kernel knows. */
+  /** The node whose tensor is shown after a step; null if only the kernel knows. */
   private leadsTo(what: StepTo["do"], to: number, by: StepTo["by"]): number | null {
     const { pass, held, subject, selected } = this.store.state;
     if (!pass || held) return subject;
@@ -271,7 +271,7 @@ export class Controller {
     return place === undefined ? null : (pass.plan[place - 1] ?? selected);
   }
 
-  /** The graph was replaced: nothing was asked about it yet. */
+  /** Resets the request state after the graph was replaced. */
   forget(): void {
     this.inspectedAt = "";
     this.wish = null;
@@ -290,14 +290,14 @@ export class Controller {
     this.askForNumbers();
   }
 
-  /** The local derivatives between scalars; why there are none is said. */
+  /** Requests the local derivatives between scalars, and shows the reason if there are none. */
   private async askForSlopes(): Promise<void> {
     if (!(await this.ask({ type: "ask_slopes" }))) return;
     const missing = answered(this.store.state, "slopes")?.message.missing;
     if (missing) this.say(missing);
   }
 
-  /** The numbers of the overlay, where the kernel has them; why there are none is said. */
+  /** Requests the overlay's numbers if the kernel provides them, and shows the reason if there are none. */
   askForNumbers(): void {
     if (overlayOf(this.store.state.overlay).name === "slope") void this.askForSlopes();
     this.numbers().forEach((one) => this.send(one));

@@ -1,4 +1,4 @@
-// What the views of one line to the kernel have in common: the state, who changes it, and what the kernel is asked when it changes.
+// Shared by all views on one channel to the kernel: the state, the controller, and the requests sent when the state changes.
 
 import { SILENT, type Channel, type Received } from "./channel";
 import { Controller } from "./controller";
@@ -27,7 +27,7 @@ export class Core {
     ];
   }
 
-  /** Asks for everything there is to show, once. Before, nothing is sent but what somebody asks for. */
+  /** Requests everything to show, once. Until then only explicit requests are sent. */
   start(): void {
     if (this.started) return;
     this.started = true;
@@ -45,11 +45,11 @@ export class Core {
       this.store.dispatch({ do: "receive", received });
       if (received.late && this.store.state.status.sentence === SILENT) this.controller.say("");
     } catch (error) {
-      console.error(error); // on the screen it is said already
+      console.error(error); // already shown on the screen
     }
   }
 
-  /** What cannot be shown says so instead of leaving half a picture without a word; what was seen before is seen again. */
+  /** Shows an error instead of a partly updated view, and returns to the previous state. */
   private recover(error: unknown, action: Action, before: State): void {
     if (action.do === "return") return;
     const what = action.do === "receive" ? `The kernel's “${action.received.message.type}” message` : "This";
@@ -58,7 +58,7 @@ export class Core {
     try {
       this.store.dispatch({ do: "return", to: { ...before, status } });
     } catch {
-      this.store.dispatch({ do: "return", to: { ...START, status } }); // an earlier message was not what it should be either
+      this.store.dispatch({ do: "return", to: { ...START, status } }); // the previous state cannot be shown either
     }
   }
 
@@ -72,7 +72,7 @@ export class Core {
     if (state.recording !== before.recording || answered(state, "cell_runs") !== answered(before, "cell_runs")) this.flagStale();
   }
 
-  /** The caret rests elsewhere, cells were edited, or messages may have been lost. */
+  /** Handles news from the notebook: the caret has moved, cells were edited, or messages may have been lost. */
   hear({ caret, cells, reconnected }: NotebookNews): void {
     if (reconnected && this.started) this.controller.start();
     if (cells) this.cells = cells;
@@ -82,7 +82,7 @@ export class Core {
     this.light();
   }
 
-  /** Lights what the line under the caret has made; of a graph that comes after the caret too. */
+  /** Highlights the nodes made by the line under the caret, also in a graph that arrives later. */
   private light(): void {
     const { recording, caret: old } = this.store.state;
     if (!recording) return;
@@ -98,7 +98,7 @@ export class Core {
     if (told(stale) !== told(flags.get("stale") as typeof stale | undefined)) this.store.dispatch({ do: "flag", origin: "stale", flags: stale });
   }
 
-  /** There is another graph, or a view that has not asked for anything yet. */
+  /** Requests what the views need, after a new graph or for a new view. */
   catchUp({ recording, tab } = this.store.state): void {
     if (!recording) return;
     if (recording.view === "tensor") return this.controller.inspect();

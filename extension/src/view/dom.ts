@@ -1,4 +1,4 @@
-// Makes elements from data: text always becomes text nodes and attributes, never markup.
+// Creates elements from data: text always becomes text nodes and attributes, never markup.
 
 type Value = string | number | boolean | null | undefined | ((event: never) => void);
 export type Child = Node | string | number | null | undefined | false;
@@ -24,7 +24,7 @@ function present(children: Child[]): (Node | string)[] {
   return kept;
 }
 
-/** An HTML element; function-valued attributes are event listeners under that event's name. */
+/** Creates an HTML element; function-valued attributes become event listeners. */
 export function h<K extends keyof HTMLElementTagNameMap>(
   tag: K,
   attributes: Record<string, Value> = {},
@@ -33,7 +33,7 @@ export function h<K extends keyof HTMLElementTagNameMap>(
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** An SVG element. */
+/** Creates an SVG element. */
 export function s<K extends keyof SVGElementTagNameMap>(
   tag: K,
   attributes: Record<string, Value> = {},
@@ -42,7 +42,7 @@ export function s<K extends keyof SVGElementTagNameMap>(
   return fill(document.createElementNS(SVG, tag) as SVGElementTagNameMap[K], attributes, children);
 }
 
-/** Sets an attribute, or removes it where the value is null or false; touches the element only on a change. */
+/** Sets an attribute, or removes it if the value is null or false; does nothing if it is unchanged. */
 export function setAttribute(element: Element, name: string, value: string | number | boolean | null): void {
   const text = value === null || value === false ? null : value === true ? "" : String(value);
   if (element.getAttribute(name) === text) return;
@@ -55,7 +55,7 @@ export function put(element: Element, ...children: Child[]): void {
   element.replaceChildren(...present(children));
 }
 
-/** Replaces an element's children but leaves `kept` in place, so that a slider can go on being dragged. */
+/** Replaces an element's children except `kept`, so that a slider in use can be dragged on. */
 export function putAround(element: Element, kept: Element | null, children: Child[]): void {
   const wanted = present(children);
   const at = kept && kept.parentNode === element ? wanted.indexOf(kept) : -1;
@@ -65,7 +65,7 @@ export function putAround(element: Element, kept: Element | null, children: Chil
   kept!.after(...wanted.slice(at + 1));
 }
 
-/** Sets an element's text; touches it only on a change. */
+/** Sets an element's text; does nothing if it is unchanged. */
 export function setText(element: Element, text: string): void {
   if (element.textContent !== text) element.textContent = text;
 }

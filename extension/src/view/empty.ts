@@ -1,4 +1,4 @@
-// The words in the middle of a view that has nothing to draw: what it waits for, and what to do.
+// The message in a view with nothing to draw: what it waits for, and what to do.
 
 import { h } from "./dom";
 import { answered, type State } from "./store";

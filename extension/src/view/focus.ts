@@ -1,6 +1,6 @@
-// The focus outlives a drawing: what had it is found again among what was drawn in its place.
+// Restores the focus after a redraw, by finding the element that replaced the focused one.
 
-/** How to find again what has the focus: the element of its kind and name, at its place among these. */
+/** Returns a function that finds the focused element again, by tag, name and position among those with the same tag and name. */
 export function finderOf(root: ParentNode, focused: HTMLElement): () => HTMLElement | undefined {
   const called = nameOf(focused);
   const alike = () => [...root.querySelectorAll<HTMLElement>(focused.tagName)].filter((one) => nameOf(one) === called && !one.closest("[hidden]"));

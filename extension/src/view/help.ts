@@ -6,7 +6,7 @@ import { legend } from "./legend";
 
 export class Help {
   readonly element: HTMLDialogElement;
-  private readonly legend = h("div"); // filled while it is seen: what is in it looks like parts of the graph
+  private readonly legend = h("div"); // filled only while visible, since its samples look like parts of the graph
 
   constructor() {
     const rows = BINDINGS.map(({ shown, does }) => h("tr", {}, h("th", { scope: "row" }, h("kbd", {}, shown)), h("td", {}, does)));

@@ -1,4 +1,4 @@
-// The icons of the buttons, drawn on a 16 x 16 grid.
+// The buttons' icons, drawn on a 16 x 16 grid.
 
 import { s } from "./dom";
 

@@ -1,33 +1,33 @@
-// What anywidget, the JupyterLab panel and the replay call: listen to a model, ask it for everything, show it.
+// The entry points for anywidget, the JupyterLab panel and the replay: listen to a model, request its state, show it.
 
 import { modelTransport, openChannel, type Model } from "./channel";
 import { Core } from "./core";
 import { View, type Parts } from "./view";
 
-const PATIENCE = 20_000; // milliseconds until silence is called that
+const PATIENCE = 20_000; // milliseconds until a request times out
 
 export { Core, type Parts };
 
 interface RenderProps {
   model: Model;
   el: HTMLElement;
-  core?: Core; // what `open(model)` gave: several views of it show the same
+  core?: Core; // result of `open(model)`; several views may share it
   parts?: Parts;
 }
 
-/** Begins to listen to a model, and asks it for nothing yet. */
+/** Starts listening to a model, without sending requests. */
 function listen(model: Model): Core {
   return new Core(openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40)));
 }
 
-/** Begins to listen to a model, and asks it for everything that a view should show. */
+/** Starts listening to a model, and requests everything that a view shows. */
 function open(model: Model): Core {
   const core = listen(model);
   core.start();
   return core;
 }
 
-/** Shows the view in `el` until the returned function is called. */
+/** Shows the view in `el`; returns a function that removes it. */
 function render({ model, el, core, parts = "all" }: RenderProps): () => void {
   const height = model.get("height");
   const fills = el.style.height !== "";

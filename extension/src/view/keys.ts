@@ -1,4 +1,4 @@
-// The keyboard: which key does what, as one table that the help overlay shows too.
+// Keyboard bindings, in one table that the help overlay shows too.
 
 export interface KeyCommands {
   step(what: "next" | "previous" | "first" | "last" | "into" | "out" | "back"): void;
@@ -33,7 +33,7 @@ export interface KeyCommands {
 }
 
 interface Binding {
-  keys: string[]; // as `combo` names them
+  keys: string[]; // as named by `combo`
   shown: string;
   does: string;
   run(commands: KeyCommands): void;
@@ -98,7 +98,10 @@ const TABLE = new Map(BINDINGS.flatMap((binding) => binding.keys.map((key) => [k
 
 const SCROLL = new Set(["ArrowUp", "ArrowDown", "Home", "End", " "]);
 
-/** "Shift+ArrowUp", "Shift+B", "Ctrl+f" (Cmd counts as Ctrl), "?": Shift is named where the key itself does not tell, and at letters. */
+/**
+ * Names a key, for example "Shift+ArrowUp", "Shift+B", "Ctrl+f" (Cmd counts as Ctrl) or "?". Shift is included only for letters and named
+ * keys.
+ */
 export function combo(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" | "altKey" | "shiftKey">): string {
   const named = event.key.length > 1;
   const letter = /^\p{L}$/u.test(event.key);
@@ -107,7 +110,7 @@ export function combo(event: Pick<KeyboardEvent, "key" | "ctrlKey" | "metaKey" |
   return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${event.altKey ? "Alt+" : ""}${shift}${key}`;
 }
 
-/** Runs what a key stands for; leaves alone what inputs and buttons do with it. */
+/** Runs the command bound to a key, except for keys that inputs and buttons use themselves. */
 export function pressKey(event: KeyboardEvent, commands: KeyCommands): void {
   if (event.defaultPrevented) return;
   const target = event.composedPath()[0];
@@ -118,7 +121,7 @@ export function pressKey(event: KeyboardEvent, commands: KeyCommands): void {
   }
   const presses = target instanceof HTMLButtonElement || (target instanceof HTMLElement && target.tagName === "SUMMARY");
   if (presses && (name === "Enter" || name === " ")) return;
-  // The table and the details scroll by keys, as everything does that has more than it shows.
+  // Scrollable areas, such as the table and the details, keep their scrolling keys.
   if (SCROLL.has(name) && target instanceof Element && target.closest(".table, .scroller, .help")) return;
   const binding = TABLE.get(name);
   if (!binding) return;

@@ -1,4 +1,4 @@
-// What the picture shows: a sample of each outline, badge, bar and line, and what it means. Drawn with the classes that the graph has.
+// The legend: a sample of each outline, badge, bar and line with its meaning, drawn with the graph's CSS classes.
 
 import { h, s } from "./dom";
 import { outline } from "./graph/draw";
@@ -31,7 +31,7 @@ const badge = (text: string, warm = true) => s("text", { class: warm ? "badge wa
 const round = (classes: string, text: string) =>
   sample(s("g", { class: classes, transform: `translate(${W / 2} ${H / 2})` }, s("circle", { r: 8.5 }), s("text", { "text-anchor": "middle", y: 4.5 }, text)));
 
-/** A sample, and what it says. */
+/** Samples with their meanings. */
 const ROWS: readonly [() => SVGElement, string][] = [
   [() => box("op"), "an op, with its result's shape"],
   [() => box("parameter"), "a parameter"],

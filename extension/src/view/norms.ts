@@ -1,20 +1,20 @@
-// How large the gradients of steps were that were not sent in full: what boxes and edges say of them.
+// Gradient sizes of steps that were not sent in full, for boxes and edges.
 
 import { readBuffer } from "./buffers";
 import type { Norms, Summary } from "./protocol";
 import type { Pass } from "./store";
 
-/** What is known of a gradient that has come as one number. */
+/** The known properties of a gradient that was sent as one number. */
 export type Size = Pick<Summary, "norm" | "shape" | "values" | "nan" | "pos_inf" | "neg_inf">;
 
 export interface StepSizes {
-  upstream: Size | null; // null: no gradient came
+  upstream: Size | null; // null: no gradient arrived
   contributions: readonly { target: number; gradient: Size; total: Size }[];
 }
 
-const ASKED = 400; // steps at a time: about 15 ms of the kernel's
+const ASKED = 400; // steps per request, about 15 ms of kernel time
 
-/** The steps of a message, by their index. */
+/** The steps of a message, by index. */
 export function sizesOf(message: Norms, buffers: DataView[]): Map<number, StepSizes> {
   const [came, upstream, step, target, scalar, gradient, total] = [
     ...[message.came, message.upstream, message.step, message.target, message.scalar, message.gradient, message.total],
@@ -43,7 +43,7 @@ function sizeOf(value: number, scalar: boolean): Size {
   };
 }
 
-/** The stretch of steps nearest before where the pass stands of which nothing is known; null: all is known. */
+/** The last range of at most ASKED steps up to the current one about which nothing is known; null if there is none. */
 export function unknown(pass: Pass): { first: number; last: number } | null {
   const known = (index: number) => pass.steps.has(index) || pass.norms.has(index);
   let last = pass.index;

@@ -1,45 +1,45 @@
-// What the notebook around says: on which line its caret rests, how its cells read now, that its line to the kernel was cut and is there
-// again. The JupyterLab plugin tells it by events.
+// News from the surrounding notebook, which the JupyterLab plugin sends as events: the line of the caret, the text of the cells, and a
+// restored connection to the kernel.
 
 import type { CellRun, Flag } from "./protocol";
 import type { Recording } from "./store";
 
-// Events: with TOLD on the document the plugin tells; a view's host says that it wants to be told, that it has heard from its kernel,
-// that the side panel should open, and that the keys should go to the notebook again.
+// Event names. The plugin dispatches TOLD on the document. A view's host dispatches ASKED to request news, HEARD after a message from its
+// kernel, OPEN to open the side panel, and LEFT to return the focus to the notebook.
 export const TOLD = "workbench-notebook";
 export const ASKED = "workbench-hello";
 export const HEARD = "workbench-heard";
 export const OPEN = "workbench-open";
 export const LEFT = "workbench-left";
-export const SIDE_PANEL = "gradientWorkbench"; // in the page's data where there is a side panel
+export const SIDE_PANEL = "gradientWorkbench"; // set on the page's root element if there is a side panel
 
 export interface Caret {
   cell_id: string;
   line: number; // 1-based
-  text: string; // of the line
+  text: string; // text of the line
 }
 
 export interface NotebookNews {
-  notebook: Element; // where it is on the page
-  caret?: Caret | null; // null: it rests in no line of code
+  notebook: Element; // its element on the page
+  caret?: Caret | null; // null: not in a line of code
   cells?: ReadonlyMap<string, string>; // all code cells: id -> text
-  reconnected?: boolean; // its line to the kernel was cut, and is there again: what was said meanwhile may be lost
+  reconnected?: boolean; // the connection to the kernel was restored; messages may have been lost
 }
 
 export function tellPage(host: Element, event: typeof ASKED | typeof HEARD | typeof OPEN | typeof LEFT): void {
   host.dispatchEvent(new CustomEvent(event, { bubbles: true, composed: true }));
 }
 
-// A view's host tells, and asks for, the level that the notebook keeps.
+// A view's host dispatches LEVEL after a change, and LEVEL_KEPT to request the level stored in the notebook.
 export const LEVEL = "workbench-level";
 export const LEVEL_KEPT = "workbench-level-kept";
 
-/** Tells the page which level was chosen; other views of the notebook take it over. */
+/** Announces the chosen level; the notebook's other views adopt it. */
 export function keepLevel(host: Element, student: boolean): void {
   host.dispatchEvent(new CustomEvent(LEVEL, { detail: { student }, bubbles: true, composed: true }));
 }
 
-/** Calls back with the level that the notebook keeps, and with what another view of it chooses from now on. */
+/** Calls back with the level stored in the notebook and with later changes by its other views; returns a function that stops. */
 export function followLevel(host: Element, told: (student: boolean) => void): () => void {
   const hear = (event: Event) => {
     const [around, from] = [host, event.target as Element].map((one) => one.closest(".jp-NotebookPanel"));
@@ -55,7 +55,7 @@ export function followLevel(host: Element, told: (student: boolean) => void): ()
   };
 }
 
-/** Acts when the host is on the page: a view may be built before, and no event of it is heard there until then. */
+/** Runs `act` once the host is on the page: a view may be built earlier, and its events do not reach the page until then. */
 function onceOnPage(host: Element, act: () => void): { cancel(): void } {
   let frame = 0;
   const look = () => {
@@ -66,12 +66,12 @@ function onceOnPage(host: Element, act: () => void): { cancel(): void } {
   return { cancel: () => cancelAnimationFrame(frame) };
 }
 
-/** Whether there is a side panel, and this host is not in it. */
+/** Whether the page has a side panel and this host is outside it. */
 export function besideSidePanel(host: Element): boolean {
   return SIDE_PANEL in document.documentElement.dataset && !host.closest(".gradient-workbench-panel");
 }
 
-/** Calls back with what is told of the notebook that `host` is in, or outside of all of them with what is told of the active one. */
+/** Calls back with news of the notebook that contains `host`, or of the active notebook if none does; returns a function that stops. */
 export function followNotebook(host: Element, told: (news: NotebookNews) => void): () => void {
   const hear = (event: Event) => {
     const news = (event as CustomEvent<NotebookNews>).detail;
@@ -86,7 +86,7 @@ export function followNotebook(host: Element, told: (news: NotebookNews) => void
   };
 }
 
-/** The nodes that a line made. In a cell that was edited above it, the line is found by its text. */
+/** The nodes made by a line. If the cell was edited above it, the line is found by its text. */
 export function nodesAt({ nodes, sites }: Recording, caret: Caret): number[] {
   const text = caret.text.trim();
   const alike = sites.flatMap((site, at) => (site.cell_id === caret.cell_id && site.text === text ? [at] : []));
@@ -96,7 +96,7 @@ export function nodesAt({ nodes, sites }: Recording, caret: Caret): number[] {
   return wanted.size ? [...nodes.site.keys()].filter((node) => wanted.has(nodes.site[node]!)) : [];
 }
 
-/** A mark at each node whose line or cell reads otherwise now, or whose cell has run again since; another one at what was made from these. */
+/** A flag at each node whose line or cell has changed, or whose cell has run again since, and another at each node computed from these. */
 export function staleFlags({ nodes, edges, sites }: Recording, runs: readonly CellRun[], cells: ReadonlyMap<string, string> | null): Flag[] {
   const ran = new Map(runs.map((run) => [`${run.cell_id} ${run.cell}`, run]));
   const now = new Map([...(cells ?? [])].map(([id, text]) => [id, { lines: new Set(linesOf(text)), sum: checksum(text) }]));
@@ -110,7 +110,7 @@ export function staleFlags({ nodes, edges, sites }: Recording, runs: readonly Ce
     return read && run.text >= 0 && run.text !== read.sum ? `Stale: another line of its cell was changed after ${cell} had run` : "";
   });
   const own = nodes.site.map((site) => reasons[site] ?? "");
-  const from = own.map(() => -1); // the input that is stale
+  const from = own.map(() => -1); // a stale input, or -1
   edges.target.forEach((target, at) => {
     const source = edges.source[at]!;
     if (from[target] === -1 && (own[source] || from[source] !== -1)) from[target] = source;
@@ -127,10 +127,10 @@ function linesOf(text: string): string[] {
   return text.split("\n").map((line) => line.trim());
 }
 
-/** As the kernel has it of the text that ran: comments and empty lines are no change. */
+/** CRC-32 of a cell's text without comments and empty lines, as the kernel computes it. */
 export function checksum(text: string): number {
   const told = linesOf(text).filter((line) => line && !line.startsWith("#"));
-  let crc = -1; // CRC-32
+  let crc = -1; // initial value of CRC-32
   for (const byte of new TextEncoder().encode(told.join("\n"))) {
     crc ^= byte;
     for (let bit = 0; bit < 8; bit++) crc = (crc >>> 1) ^ (crc & 1 ? 0xedb88320 : 0);

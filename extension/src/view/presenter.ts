@@ -1,18 +1,18 @@
-// Presenter mode: the whole screen, large and high in contrast, without what a class does not need, and values hidden until they are revealed.
+// Presenter mode: full screen, large, with high contrast, without parts a class does not need, and with values hidden until revealed.
 
 import type { Controller } from "./controller";
 import { setAttribute } from "./dom";
 import { answered, type State } from "./store";
 
-// In the order in which they are revealed: the text beside the graph first, then the sentence of the step, then the graph.
+// In the order of revealing: the text beside the graph, the step's sentence, the graph.
 const WORDS = [".secret", ".formula", ".gradient", ".values", ".line", ".numbers", ".heat", ".so-far", ".equation"].map((one) => `.panel ${one}`).join(", ");
 const GRAPH = ".graph .badge, .graph .flow, .graph tspan.shape, .graph .thumb:not(.slider *)";
-const NUMBER = /^[∇‖ ]*[−+-]?(\d|NaN|Inf)[\d.e−+-]*$/; // not a shape, and not "scalar"
+const NUMBER = /^[∇‖ ]*[−+-]?(\d|NaN|Inf)[\d.e−+-]*$/; // matches neither shapes nor "scalar"
 
 export class Presenter {
   on = false;
-  private readonly shown = new Set<string>(); // keys of what was revealed
-  private at = ""; // where the view stands: elsewhere the text is hidden anew
+  private readonly shown = new Set<string>(); // keys of revealed values
+  private at = ""; // the current position; when it changes, the text is hidden again
   private readonly observer: MutationObserver | null;
 
   constructor(
@@ -36,13 +36,13 @@ export class Presenter {
     this.veil();
     void this.fill();
     requestAnimationFrame(() => {
-      this.host.scrollIntoView?.({ block: "nearest" }); // it has another height now
+      this.host.scrollIntoView?.({ block: "nearest" }); // its height has changed
       this.fit();
     });
     this.controller.say(this.on ? "Presenter mode: v reveals the next value, Shift v all of them, Shift p ends it." : "Presenter mode has ended.");
   }
 
-  /** The whole screen, or the page again. Where the browser does not allow it, such as in some frames, the view stays in the page. */
+  /** Enters or leaves full screen. If the browser does not allow it, as in some frames, the view stays in the page. */
   private async fill(): Promise<void> {
     try {
       if (this.on) await this.host.requestFullscreen?.();
@@ -57,7 +57,7 @@ export class Presenter {
     return (this.host.getRootNode() as Document).fullscreenElement === this.host;
   }
 
-  /** The browser's own way out of the full screen, Escape, ends the mode too. */
+  /** Leaving full screen with Escape also ends the mode. */
   private resized(): void {
     if (this.on && !this.isFull()) this.toggle();
     else requestAnimationFrame(this.fit);
@@ -96,7 +96,7 @@ export class Presenter {
     this.veil();
   }
 
-  /** What can be hidden, each with a key. A number on the graph stays revealed as long as it is the same number. */
+  /** The elements that can be hidden, with their keys. A number on the graph stays revealed until it changes. */
   private secrets(): [Element, string][] {
     if (!this.on) return [];
     const words = [...this.root.querySelectorAll(WORDS)].filter((one) => !one.parentElement!.closest(WORDS) && !one.closest("[hidden]"));
@@ -113,7 +113,7 @@ export class Presenter {
     const secrets = new Map(this.secrets());
     for (const one of this.root.querySelectorAll(".veiled")) if (!secrets.has(one)) this.cover(one, false);
     for (const [one, key] of secrets) this.cover(one, !this.shown.has(key));
-    // A tooltip would tell what is hidden.
+    // A tooltip would reveal hidden values.
     for (const one of this.root.querySelectorAll(this.on ? "[title]" : "[data-title]")) {
       if (this.on && one.matches("button, select, input")) continue;
       one.setAttribute(this.on ? "data-title" : "title", one.getAttribute(this.on ? "title" : "data-title")!);

@@ -1,4 +1,4 @@
-// The menu that saves what is seen as a file: pictures are drawn here, everything else the kernel writes.
+// The menu that saves the view as a file: pictures are drawn here, all other formats are written by the kernel.
 
 import { readBuffer } from "./buffers";
 import type { Channel } from "./channel";
@@ -18,9 +18,9 @@ const FORMATS: readonly (readonly [Format, string, string])[] = [
   ["dot", "Graph for Graphviz", "DOT"],
   ["mmd", "Graph for Mermaid", "MMD"],
 ];
-const SCALE = 2; // pixels of a PNG for each of the picture
-const MOST = 16_000; // pixels on a side, and
-const AREA = 100_000_000; // in all, that every browser still draws
+const SCALE = 2; // PNG pixels per picture pixel
+const MOST = 16_000; // largest side in pixels, and
+const AREA = 100_000_000; // largest area, that every browser can draw
 
 export class SaveMenu {
   private readonly button: HTMLButtonElement;
@@ -70,20 +70,22 @@ export class SaveMenu {
     if (event.key in to) all[to[event.key]!]!.focus();
     else if (event.key === "Escape") this.open(false);
     else if (event.key !== "Enter" && event.key !== " ") return;
-    else return event.stopPropagation(); // the button's own
+    else return event.stopPropagation(); // handled by the button
     event.preventDefault();
     event.stopPropagation();
   }
 }
 
-/** The graph as it stands, as an SVG or a PNG. */
+/** Saves the current graph as SVG or PNG. */
 export async function picture(format: "svg" | "png", state: State, direction: Direction, palette: Palette): Promise<void> {
   const svg = new Blob([toSvg(state, direction, palette)], { type: "image/svg+xml" });
   const name = (state.recording?.title || "graph").replace(/[^\p{L}\p{N}._-]+/gu, "_");
   download(format === "svg" ? svg : await raster(svg), `${name}.${format}`);
 }
 
-/** A file that the kernel writes: what was left out of it, in a sentence; "" when the kernel has refused, and said why. */
+/**
+ * Saves a file written by the kernel. Resolves to a sentence that names it and what was left out, or "" if the kernel refused and said why.
+ */
 export async function fromKernel(channel: Pick<Channel, "send">, format: AskExport["format"]): Promise<string> {
   const { message, buffers } = await channel.send({ type: "ask_export", format });
   if (message.type !== "exported") return "";
@@ -111,12 +113,12 @@ async function raster(svg: Blob): Promise<Blob> {
   }
 }
 
-/** Download a file. */
+/** Downloads a file. */
 function download(content: Blob, name: string): void {
   const url = URL.createObjectURL(content);
   const link = document.createElement("a");
   link.href = url;
   link.download = name;
   link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 300_000); // a busy browser may begin the download long after the click
+  setTimeout(() => URL.revokeObjectURL(url), 300_000); // a busy browser may start the download long after the click
 }

@@ -1,4 +1,4 @@
-// The handle between graph and panel: drag it, or use the arrow keys on it.
+// The handle between graph and panel, moved by dragging or with the arrow keys.
 
 import { h, setAttribute } from "./dom";
 

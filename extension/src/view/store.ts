@@ -1,4 +1,4 @@
-// The state of the view and how messages and gestures change it: a pure reducer and the store around it.
+// The state of the view: a pure reducer of messages and gestures, and the store around it.
 
 import type { Edges, Flag, Graph, Group, Inspected, Nodes, Problem, Step, Stepped, Stepper, StepTo, ToView } from "./protocol";
 import type { Received } from "./channel";
@@ -12,7 +12,7 @@ import { caretNode, choosing, following, iterate, meeting, NO_LOOPS, unrolled, t
 import { stacked } from "./graph/stacks";
 import { ALL, buildTree, closedAround, countBoxes, growing, HARD_CAP, hosted, homeOf, TOP, type Tree } from "./graph/tree";
 
-export type Direction = "right" | "down"; // the way that data flows
+export type Direction = "right" | "down"; // the direction of the data flow
 export type Depth = "symbols" | "shapes" | "numbers";
 const LARGE = 50_000; // nodes
 
@@ -21,8 +21,8 @@ export interface Recording extends Pick<
   "title" | "nodes" | "edges" | "sites" | "groups" | "live" | "dropped" | "left_out" | "root" | "view"
 > {
   name: string;
-  badges: "" | "gradients" | "all"; // which boxes keep room for a number: set by the first pass or overlay, so that stepping moves nothing
-  tree: Tree; // what is drawn
+  badges: "" | "gradients" | "all"; // boxes with room for a number; set by the first pass or overlay, so that stepping moves nothing
+  tree: Tree; // the drawn tree
   trees: Trees;
 }
 
@@ -32,15 +32,15 @@ export interface Pass {
   index: number;
   total: number;
   steps: ReadonlyMap<number, Step>;
-  norms: ReadonlyMap<number, StepSizes>; // of steps that were not sent in full
+  norms: ReadonlyMap<number, StepSizes>; // of steps not sent in full
   done: boolean;
   failed: boolean;
   sentence: string;
-  stopped: string; // the breakpoint that stopped it here, in a sentence
-  runs: boolean; // a running cell is on its way to the next breakpoint
-  number: number; // which of `passes` it is
-  passes: readonly string[]; // what each of them is of
-  trouble: string; // why the last wish for a step was not granted; "" when it was
+  stopped: string; // the breakpoint at which it stopped, as a sentence
+  runs: boolean; // a running cell is running to the next breakpoint
+  number: number; // index in `passes`
+  passes: readonly string[]; // description of each pass
+  trouble: string; // why the last step was refused, or ""
 }
 
 export interface Status {
@@ -51,11 +51,11 @@ export interface Status {
 export interface Search {
   query: string;
   hits: readonly number[]; // nodes
-  at: number; // which hit is shown; -1 before the first
-  problem: string; // why the query could not run; "" when it did
+  at: number; // index of the shown hit; -1 before the first
+  problem: string; // why the query could not run, or ""
 }
 
-/** A message from the kernel and its binary buffers. */
+/** A message from the kernel with its binary buffers. */
 export interface Answer<T extends ToView["type"]> {
   message: Extract<ToView, { type: T }>;
   buffers: DataView[];
@@ -64,41 +64,41 @@ export type Answers = ReadonlyMap<string, Answer<ToView["type"]>>;
 
 export interface State {
   recording: Recording | null;
-  loops: Loops; // which iterations are shown
+  loops: Loops; // the shown iterations
   open: ReadonlySet<number>;
-  level: number; // of graph/levels.ts; -1 when groups were opened or closed one by one
-  touched: boolean; // the user has chosen what is open: the view no longer chooses
-  window: Window; // of the graph, in pixels; without a width where it is not known yet
+  level: number; // of graph/levels.ts; -1 after groups were opened or closed individually
+  touched: boolean; // the user has chosen the open groups, so the view no longer does
+  window: Window; // size of the graph in pixels; the width is 0 until known
   selected: number; // node id, or -1
-  subject: number; // whose tensor the Value and Grad tabs show: the selected node's, or that of the step; -1
-  held: boolean; // the subject stays while the pass moves
-  playing: boolean; // step follows step
-  student: boolean; // little is shown: Step and Value, and a simple bar
-  left: string; // the tab that the student level has hidden, and that comes back after it; "" for none
-  trace: Trace | null; // what is lit: paths between nodes
-  focus: string; // key of a box or pill: "n12", "g3"; or ""
+  subject: number; // node whose tensor the Value and Grad tabs show, the selected one or the step's; -1: none
+  held: boolean; // the subject is kept while the pass moves
+  playing: boolean; // steps are taken automatically
+  student: boolean; // reduced view: few tabs and a simple bar
+  left: string; // the tab hidden by the student level and restored after it, or ""
+  trace: Trace | null; // the highlighted paths between nodes
+  focus: string; // key of a box or pill, such as "n12" or "g3", or ""
   direction: "auto" | Direction;
-  overlay: string; // of graph/overlays.ts
+  overlay: string; // name of an overlay in graph/overlays.ts
   depth: Depth;
-  tab: string; // of a pane
-  tabbed: boolean; // the user has chosen it: a step does not bring its own
-  by: StepTo["by"]; // how far a step goes
+  tab: string; // name of a pane's tab
+  tabbed: boolean; // the user has chosen the tab, so a step does not switch to its own
+  by: StepTo["by"]; // step size
   pass: Pass | null;
   inspected: { message: Inspected; buffers: DataView[] } | null;
-  faces: Faces; // what boxes show of their nodes, as far as it was asked for
-  flags: ReadonlyMap<string, readonly Flag[]>; // by their origin
-  caret: ReadonlySet<number>; // nodes that the notebook's line under the caret has made
-  answers: Answers; // what the kernel last said, by the message's type; of this recording
-  tangents: ReadonlyMap<number, string>; // what a walk through forward or reverse mode has brought to each node so far
-  room: number; // grows when the view has another width
+  faces: Faces; // of the nodes requested so far
+  flags: ReadonlyMap<string, readonly Flag[]>; // by origin
+  caret: ReadonlySet<number>; // nodes made by the notebook line under the caret
+  answers: Answers; // the kernel's latest message of each type, for this recording
+  tangents: ReadonlyMap<number, string>; // values at each node so far, in a walk through forward or reverse mode
+  room: number; // incremented when the view's width changes
   status: Status;
-  text: boolean; // the table instead of the picture
+  text: boolean; // show the table instead of the picture
   search: Search;
 }
 
 export type Action =
   | { do: "receive"; received: Received }
-  | { do: "return"; to: State } // what came since cannot be shown
+  | { do: "return"; to: State } // undo a change that cannot be shown
   | { do: "say"; status: Status }
   | { do: "select"; node: number }
   | { do: "hold"; on: boolean }
@@ -108,7 +108,7 @@ export type Action =
   | { do: "toggle"; group: number; open?: boolean }
   | { do: "open all"; group: number }
   | { do: "level"; to: number }
-  | { do: "window"; to: Window; keep: boolean } // keep: the user looks at a part of it
+  | { do: "window"; to: Window; keep: boolean } // keep: the user has moved the camera
   | { do: "iterate"; loop: number; to: number }
   | { do: "reveal"; node: number }
   | { do: "flag"; origin: string; flags: readonly Flag[] }
@@ -122,7 +122,7 @@ export type Action =
   | { do: "text"; on: boolean }
   | { do: "tangents"; to: ReadonlyMap<number, string> }
   | { do: "room" }
-  | { do: "gone" } // the kernel is, and with it the cell that waited for the pass
+  | { do: "gone" } // the kernel is gone, and with it the cell that waited for the pass
   | { do: "search"; query: string }
   | { do: "next hit"; by: 1 | -1 };
 
@@ -232,7 +232,7 @@ function receive(state: State, { message, buffers, answers }: Received): State {
   if (message.type === "problem") return problem(state, message, answers);
   if (message.type === "graph") return graph(state, message);
   if ("recording" in message && state.recording?.name !== message.recording) return state;
-  // A view of one tensor has no room for a pass.
+  // A view of one tensor does not show a pass.
   if (state.recording?.view === "tensor" && (message.type === "stepper" || message.type === "stepped")) return state;
   switch (message.type) {
     case "stepper":
@@ -268,7 +268,7 @@ function student(state: State, on: boolean): State {
   return { ...state, student: on, tab: state.pass ? "step" : "value", left: state.tab };
 }
 
-/** Errors that come with a cell open their tab, as long as nothing else was looked at. */
+/** Findings with errors that arrive with a cell open the checks tab, unless the user has looked at something else. */
 function findings(state: State, answer: Answer<"findings">): State {
   const grave = answer.message.re === null && answer.message.findings.some(({ severity }) => severity === "error");
   const tab = grave && state.tab === START.tab && state.selected < 0 ? "checks" : state.tab;
@@ -277,8 +277,8 @@ function findings(state: State, answer: Answer<"findings">): State {
 
 function problem(state: State, message: Problem, answers: Received["answers"]): State {
   const focus = message.node >= 0 ? `n${message.node}` : state.focus;
-  // What is wrong with the pass is said where the pass is.
-  if (answers === "break") return state; // said in the list of breakpoints, or by whoever asked
+  // A problem with the pass is shown in its bar.
+  if (answers === "break") return state; // shown in the list of breakpoints, or by the caller
   if (answers === "step" && state.pass) return { ...state, focus, pass: { ...state.pass, trouble: message.sentence } };
   return { ...state, focus, status: { sentence: message.sentence, tone: "error" } };
 }
@@ -302,12 +302,12 @@ function graph(state: State, message: Graph): State {
   const chosen = old?.name === message.recording && !live && sameGroups(old.groups, groups) ? state.loops.chosen : NO_LOOPS.chosen;
   const { trees, loops } = grownTrees(message, { nodes, edges, groups, sites }, old?.name === message.recording ? state.pass : null, chosen);
   const same = fresh ? old?.name === message.recording : true;
-  // At the end of a cell the groups are arranged anew: what was open or closed then has no meaning any more.
+  // At the end of a cell the groups are rearranged, and the earlier open set no longer applies.
   const alike = same && sameGroups(old!.groups, groups);
   const touched = alike && state.touched;
   const shown = { title, live, dropped, left_out, root, view, badges };
   const own = { name: message.recording, nodes, edges, sites, groups, trees, tree: touched && old!.tree.plain ? trees.plain : trees.full };
-  // While code runs, what is open stays open; the final choice is made when it ends.
+  // While code runs, open groups stay open; the final choice is made when it ends.
   const now: Recording = { ...own, ...shown };
   const first = touched || live ? null : firstLook(now, state.window);
   const level = first?.level ?? -1;
@@ -319,7 +319,7 @@ function graph(state: State, message: Graph): State {
   const closing = `The graph has grown past ${HARD_CAP} boxes, so groups were closed.`;
   const status: Status = many ? { sentence: closing, tone: "plain" } : same ? state.status : START.status;
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
-  // A whole graph is followed by the whole pass, or by none: it may be another turn of a loop.
+  // A complete graph may belong to another iteration of a loop; it is followed by the complete pass, or none.
   const pass = fresh && state.pass ? { ...state.pass, steps: new Map(), norms: new Map() } : state.pass;
   if (same) {
     const next = { ...state, recording, loops, open, level: touched ? state.level : level, touched, focus, status, pass };
@@ -331,7 +331,7 @@ function graph(state: State, message: Graph): State {
   return { ...START, direction, overlay, depth, text, by, window, student, recording, loops, open, level, touched, status, selected, subject: selected, tab };
 }
 
-/** The Value and Grad tabs show the tensor of the step that was taken, unless they hold another. */
+/** Sets the subject of the Value and Grad tabs to the node of the last step, unless they hold another. */
 function met(state: State): State {
   const { pass, held, selected } = state;
   if (!pass || held) return state;
@@ -339,7 +339,7 @@ function met(state: State): State {
   return { ...state, subject: node >= 0 ? node : selected };
 }
 
-/** The trees of what has been recorded so far; while the code runs there is one, without loops, and so there is of a very large recording. */
+/** Builds the trees of the recording so far; while the code runs, or if the recording is very large, both are the full tree. */
 function grownTrees(
   { live }: Graph,
   { nodes, edges, groups, sites }: Pick<Recording, "nodes" | "edges" | "groups" | "sites">,
@@ -357,13 +357,13 @@ function grownTrees(
   return { trees: { full: stack(full), plain: stack(plain) }, loops: { trees: { full, plain }, chosen } };
 }
 
-/** Every earlier group is still the same one; more may have come. */
+/** Whether every earlier group still exists unchanged; there may be new ones. */
 function sameGroups(old: readonly Group[], now: readonly Group[]): boolean {
   const names = new Map(now.map((group) => [group.id, `${group.parent} ${group.kind} ${group.name}`]));
   return old.every((group) => names.get(group.id) === `${group.parent} ${group.kind} ${group.name}`);
 }
 
-/** Joins two tables column by column. */
+/** Appends a table to another, column by column. */
 function appended<T extends Nodes | Edges>(old: T, more: T): T {
   const joined: Record<string, unknown[]> = {};
   for (const column of Object.keys(old)) {
@@ -390,7 +390,7 @@ function badgesOf(overlay: string): Recording["badges"] {
   return overlay === "gradient" || overlay === "none" ? "" : "all";
 }
 
-/** The recording with room for these numbers, and for those that it had room for. */
+/** The recording with room for these numbers in addition to those it already has room for. */
 function badged({ recording }: State, wanted: Recording["badges"]): Recording | null {
   const more = wanted === "all" ? recording?.badges !== "all" : wanted !== "" && recording?.badges === "";
   return recording && more ? { ...recording, badges: wanted } : recording;
@@ -413,7 +413,7 @@ function stepped(state: State, message: Stepped): State {
 function toggle(state: State, group: number, wanted?: boolean): State {
   const tree = state.recording?.tree;
   if (!tree?.groups.has(group)) return state;
-  // What stands for hidden iterations opens by showing them all.
+  // The placeholder of hidden iterations opens by showing them all.
   const holder = tree.parent(group);
   if (tree.stacks.get(holder)?.hidden.some(({ id }) => id === group)) return iterate(state, holder, ALL);
   const open = new Set(state.open);
@@ -437,7 +437,7 @@ function openAll(state: State, group: number): State {
   return next.open === open ? next : { ...state, status: next.status };
 }
 
-/** Opens what the level opens, and closes all else. */
+/** Opens the level's groups and closes all others. */
 function leveled(state: State, to: number): State {
   const levels = state.recording ? levelsOf(state.recording.trees) : [];
   const level = levels[to];
@@ -450,7 +450,7 @@ function atLevel(state: State, level: number, open?: ReadonlySet<number>): State
   return { ...state, level, open: open ?? shown.open, recording: shownAt(recording, shown) };
 }
 
-/** The level that suits the window, as long as the user has chosen none. */
+/** Chooses the level that suits the window, unless the user has chosen one. */
 function arranged(state: State): State {
   const { recording, touched } = state;
   if (!recording || recording.live || touched) return state;
@@ -469,7 +469,7 @@ function capped(state: State, open: Set<number>): State {
   return { ...state, status: { sentence, tone: "error" } };
 }
 
-/** Opens what is closed around a node. */
+/** Opens the closed groups around a node. */
 function reveal(before: State, node: number): State {
   const state = choosing(before, node);
   const tree = state.recording?.tree;
@@ -487,17 +487,17 @@ function nextHit(state: State, by: 1 | -1): State {
   return { ...reveal(state, hits[to]!), search: { ...state.search, at: to } };
 }
 
-/** The nodes at which a backward pass can begin; none where there is one already. */
+/** The nodes at which a backward pass can start; empty if there is a pass already. */
 export function offered(state: State): readonly number[] {
   return state.pass || state.recording?.live ? [] : (answered(state, "offer")?.message.roots ?? []);
 }
 
-/** What the kernel last said in a message of this type; undefined when it has not yet. */
+/** The kernel's latest message of this type; undefined if there is none. */
 export function answered<T extends ToView["type"]>(state: State, type: T): Answer<T> | undefined {
   return state.answers.get(type) as Answer<T> | undefined;
 }
 
-/** Whether one of these parts of the state is another one than before. */
+/** Whether any of these parts of the state has changed. */
 export function changed(state: State, before: State | null, ...parts: (keyof State)[]): boolean {
   return !before || parts.some((part) => state[part] !== before[part]);
 }
@@ -508,7 +508,7 @@ export interface Store {
   subscribe(listener: (state: State, before: State) => void): () => void;
 }
 
-/** `recover` is called when a change cannot be shown, with the state before; the error is thrown on. */
+/** Creates a store. `recover` is called if a change cannot be shown, with the state before it; the error is then rethrown. */
 export function createStore(initial: State = START, recover?: (error: unknown, action: Action, before: State) => void): Store {
   let state = initial;
   const listeners = new Set<(state: State, before: State) => void>();

@@ -1,4 +1,4 @@
-// Every style sheet of the view, in one text.
+// All style sheets of the view, as one string.
 
 import scene from "./graph/scene.css";
 import checks from "./panes/checks.css";

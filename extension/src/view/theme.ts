@@ -1,4 +1,4 @@
-// Light or dark, as the page around says: JupyterLab's attribute, VS Code's, else what the reader's system prefers.
+// Detects light or dark mode: JupyterLab's or VS Code's attribute, else the system preference.
 
 export function isDark(): boolean {
   const lab = document.body.getAttribute("data-jp-theme-light");
@@ -8,7 +8,7 @@ export function isDark(): boolean {
   return typeof matchMedia === "function" && matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** Calls back now and on every change; returns how to stop. */
+/** Calls back now and on every change; returns a function that stops. */
 export function followTheme(changed: (dark: boolean) => void): () => void {
   const tell = () => changed(isDark());
   tell();

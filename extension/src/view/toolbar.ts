@@ -1,4 +1,4 @@
-// The row of tools above the graph: title, search, view buttons.
+// The toolbar above the graph: title, search and view buttons.
 
 import { h, put, setAttribute, setText } from "./dom";
 import { icon, type Icon } from "./icons";
@@ -42,7 +42,7 @@ export class Toolbar {
   private readonly overlay: HTMLSelectElement;
   private readonly text: HTMLButtonElement;
   private readonly student: HTMLButtonElement;
-  readonly side: HTMLButtonElement; // hidden where there is no side panel
+  readonly side: HTMLButtonElement; // hidden if there is no side panel
 
   constructor(private readonly events: ToolbarEvents, status: HTMLElement) {
     const button = (name: Icon, title: string, click: () => void, test: string, kind: string | null = null) =>
@@ -101,7 +101,7 @@ export class Toolbar {
     if (!recording) return;
     const { dropped, left_out, tree } = recording;
     const [ops, shared] = [tree.totals.get(TOP)?.ops ?? 0, tree.shared.get(TOP) ?? 0];
-    // Of a group its header says so.
+    // For a group, its header shows this.
     const several = shared ? `, ${plural(shared, "shared tensor")}` : "";
     setText(this.ops, ops || recording.live || recording.view !== "model" ? plural(ops, "op") : "not run under a watch yet");
     setText(this.more, `${several}${tree.folded ? `, ${tree.folded} folded away` : ""}${dropped ? `, ${countText(dropped)} more not recorded` : ""}`);
@@ -114,7 +114,7 @@ export class Toolbar {
     const names = levels.length > 1 ? levels.map(({ name }) => name) : [];
     const shown = [...this.levels.children].map((one) => one.getAttribute("data-level"));
     if (names.join() !== shown.join()) {
-      // Of several levels of blocks the first one carries the word.
+      // If there are several levels of blocks, only the first one is labelled with the word.
       const short = (name: string) => name.replace(/^blocks (?!1$)/, "");
       const choice = (name: string, to: number) => h("button", { "data-level": name, "aria-label": name, click: () => this.events.level(to) }, short(name));
       put(this.levels, ...names.map(choice));

@@ -1,14 +1,14 @@
-// Three hints for whoever sees a view for the first time: once in a browser, in the first view that comes into sight, and never again.
+// Three hints for first-time users, shown once per browser, in the first view that becomes visible.
 
 import { h, setAttribute, setText } from "./dom";
 
-const SEEN = "gradient-workbench-hints"; // in the browser's storage
-const SHOWN = 0.6; // of the view must be in sight
-const GAP = 10; // pixels between a hint and what it is about
+const SEEN = "gradient-workbench-hints"; // key in the browser's storage
+const SHOWN = 0.6; // part of the view that must be visible
+const GAP = 10; // pixels between a hint and its target
 
 export interface Hint {
   words(): string;
-  at(): HTMLElement | null; // null: it is not there now
+  at(): HTMLElement | null; // null: not on the page now
 }
 
 export class Tour {
@@ -20,7 +20,7 @@ export class Tour {
   private readonly watch: IntersectionObserver | null;
   private at = -1;
 
-  /** `ready` says whether there is something to explain yet. */
+  /** `ready` returns whether there is something to explain yet. */
   constructor(
     private readonly root: () => HTMLElement,
     private readonly hints: readonly Hint[],
@@ -42,14 +42,14 @@ export class Tour {
     this.watch = typeof IntersectionObserver === "undefined" ? null : new IntersectionObserver(begin, { threshold: SHOWN });
   }
 
-  /** There is something to explain now, or more than before. */
+  /** Called when there is something to explain, or more than before. */
   offer(): void {
     if (!this.watch || this.at >= 0 || !isNew()) return;
-    this.watch.disconnect(); // it tells once more what is in sight
+    this.watch.disconnect(); // observing again reports the visible part again
     this.watch.observe(this.root());
   }
 
-  /** The view has another size. */
+  /** Places the hint; called when the view's size has changed. */
   place(): void {
     const hint = this.hints[this.at];
     const about = hint?.at();
@@ -59,7 +59,7 @@ export class Tour {
     const middle = one.left + one.width / 2 - all.left;
     const left = Math.max(GAP, Math.min(all.width - w - GAP, middle - w / 2));
     const below = one.bottom - all.top + GAP;
-    const inside = below + high > all.height; // what it is about reaches down to the border
+    const inside = below + high > all.height; // the target reaches down to the border
     this.element.style.left = `${left}px`;
     this.element.style.top = `${inside ? one.top - all.top + GAP : below}px`;
     this.element.style.setProperty("--tip", `${Math.max(14, Math.min(w - 14, middle - left))}px`);
@@ -91,7 +91,7 @@ export class Tour {
   }
 }
 
-/** Whether this browser has never shown the hints. One that keeps nothing would show them for ever: it shows none. */
+/** Whether this browser has never shown the hints. False if it has no storage, since the hints would otherwise be shown every time. */
 function isNew(): boolean {
   try {
     return localStorage.getItem(SEEN) === null;

@@ -1,4 +1,4 @@
-// The bar of a training loop: play, pause, one turn, back to the start, and how far it is.
+// The bar of a training loop: play, pause, single iteration, reset, and progress.
 
 import type { Controller } from "./controller";
 import { h, put, setAttribute, setText } from "./dom";

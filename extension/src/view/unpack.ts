@@ -1,4 +1,4 @@
-// Puts long columns back that the kernel sent as binary buffers beside the JSON (workbench/protocol/pack.py).
+// Unpacks long columns that the kernel sent as binary buffers beside the JSON (workbench/protocol/pack.py).
 
 const READERS: Record<string, (bytes: ArrayBuffer) => ArrayLike<number>> = {
   int32: (bytes) => new Int32Array(bytes),
@@ -14,7 +14,7 @@ interface Packed {
   columns: Record<string, unknown>;
 }
 
-/** The value with every packed column in it as a plain array. Throws a RangeError with a sentence where a buffer is missing. */
+/** Returns the value with all packed columns as plain arrays. Throws a RangeError if a buffer is missing. */
 export function unpack(value: unknown, buffers: readonly DataView[]): unknown {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const { $packed: kind } = value as Packed;
@@ -28,7 +28,7 @@ function column({ $packed: kind, at, table }: Packed, buffers: readonly DataView
   if (!view) throw new RangeError(`A column of the kernel's message came incomplete: buffer ${at} of ${buffers.length} is missing.`);
   // A copy, because a view may start where its element type is not aligned.
   const numbers = READERS[kind]!(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength) as ArrayBuffer);
-  // Array.from goes by way of an iterator, which takes ten times as long.
+  // Array.from uses an iterator, which takes ten times as long.
   const plain = new Array<unknown>(numbers.length);
   for (let row = 0; row < plain.length; row++) plain[row] = kind === "table" ? table[numbers[row]!] : kind === "bool" ? numbers[row] !== 0 : numbers[row];
   return plain;

@@ -1,4 +1,4 @@
-// The view: everything that is seen, in a shadow root, wired to the state and to who changes it.
+// The view: all visible parts in a shadow root, connected to the state and the controller.
 
 import { Alert } from "./alert";
 import { StepperBar } from "./bar";
@@ -32,9 +32,9 @@ import { caretNode } from "./graph/loops";
 import { keyOf } from "./graph/walk";
 
 const HEIGHT = 460;
-const TALLEST = 640; // where that lets the graph be seen whole
-const BAR = 90; // of the stepper: it takes none of the graph's room
-const STACKED = 640; // height where the details stand below the graph
+const TALLEST = 640; // largest height, if that shows the whole graph
+const BAR = 90; // height of the stepper's bar, added to the graph's room
+const STACKED = 640; // height when the details are below the graph
 const NARROW = 560;
 const LARGE = 20_000; // nodes
 const LOOK_INSIDE = "This is the program as it ran. Double-click a box to open it, or use these levels to open all boxes at once.";
@@ -44,12 +44,12 @@ const OFFER = "Click a box to see its numbers. This button runs the backward pas
 const EXPLAINED = "The legend explains every colour, badge, edge and key.";
 let views = 0;
 
-/** What of the view is shown: both parts, or one of them where the other stands elsewhere on the page. */
+/** The parts of the view to show: both, or one if the other is elsewhere on the page. */
 export type Parts = "all" | "graph" | "details";
 
 export interface Setting {
   parts: Parts;
-  height: string | null; // null: what suits the content
+  height: string | null; // null: chosen by the content
 }
 
 export class View {
@@ -68,18 +68,18 @@ export class View {
   private readonly empty = h("div", { class: "empty" });
   private readonly below: MemoryPane | null;
   private readonly presenter: Presenter;
-  private readonly tour: Tour | null; // in a cell's output
+  private readonly tour: Tour | null; // for a view in a cell's output
   private readonly list = h("div", { class: "table", tabindex: 0, "data-testid": "wb-table", hidden: true });
   private readonly root: HTMLElement;
   private readonly stops: (() => void)[] = [];
   private width = 0;
-  private given = ""; // the height that the view gave itself
-  private grown = 0; // and how much of it is for the graph
-  private grownFor = ""; // of this recording
+  private given = ""; // the height set by the view
+  private grown = 0; // the part of it added for the graph
+  private grownFor = ""; // the recording it was added for
   private dark = false;
   private gradients: Gradients = NO_GRADIENTS;
   private readonly track = new GradientTrack();
-  private later: ReturnType<typeof setTimeout> | undefined; // until a large graph is drawn
+  private later: ReturnType<typeof setTimeout> | undefined; // pending drawing of a large graph
   private fading: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
@@ -149,10 +149,10 @@ export class View {
       this.keys.element,
       this.tour?.element ?? null,
     );
-    // JupyterLab's own shortcuts must not take the keys while the focus is in here.
+    // JupyterLab's shortcuts must not handle keys while the focus is in the view.
     this.host = h("div", { class: "gradient-workbench", "data-lm-suppress-shortcuts": "true" });
     this.presenter = new Presenter(this.host, this.root, this.controller, () => {
-      this.pane.most = this.presenter.on ? 2 : 1; // for the last row
+      this.pane.most = this.presenter.on ? 2 : 1; // for the last row of the room
       this.commands.fit();
     });
     this.showHeight();
@@ -189,7 +189,7 @@ export class View {
     this.host.remove();
   }
 
-  /** Widgets are made before they are put on the page: only with a size is there a font, too. */
+  /** Watches the size. Widgets are created before they are on the page, and have a font only once they have a size. */
   private followSize(): () => void {
     if (typeof ResizeObserver === "undefined") return () => undefined;
     const observer = new ResizeObserver(([entry]) => {
@@ -206,7 +206,7 @@ export class View {
     return () => observer.disconnect();
   }
 
-  /** Text has other widths once the page's own fonts have come. */
+  /** Lays out again when the page's fonts have loaded, since they change text widths. */
   private followFonts(): () => void {
     const { fonts } = document;
     if (!fonts) return () => undefined;
@@ -219,7 +219,7 @@ export class View {
     if (this.store.state.recording) this.showScene(this.store.state, this.store.state, false);
   }
 
-  /** The pane has another size: the other direction may fit it better now. */
+  /** The pane's size has changed, so the other direction may fit better. */
   private turn(): void {
     const { recording, direction, touched } = this.store.state;
     if (!recording || recording.live || direction !== "auto" || touched) return;
@@ -250,14 +250,14 @@ export class View {
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
     if (changed("status", "recording")) this.showStatus(state);
-    // A button that is drawn anew takes the focus with it, and the keys would go to the notebook.
+    // Redrawing a button would lose the focus, and further keys would go to the notebook.
     if (!focused || (focused.isConnected && !focused.closest("[hidden]"))) return;
     const same = again?.();
     if (same) same.focus({ preventScroll: true });
     else this.commands.focus();
   }
 
-  /** The memory below the graph. It is asked for when the graph is another one or the pass has moved. */
+  /** Updates the memory below the graph; requests it when the graph has changed or the pass has moved. */
   private updateBelow(state: State, before: State | null): void {
     const { below } = this;
     if (!below || !state.recording) return;
@@ -266,7 +266,7 @@ export class View {
     below.update(state, before?.recording ? before : null);
   }
 
-  /** A large graph was just taken in: it is drawn in a task of its own, as the state is by then, so that the page answers in between. */
+  /** Draws a large new graph in a separate task, with the state at that time, so that the page can respond in between. */
   private picture(state: State, before: State | null): void {
     if (this.later) return;
     const large = state.recording && state.recording.tree.size > LARGE && state.recording.nodes !== before?.recording?.nodes;
@@ -286,7 +286,7 @@ export class View {
     if (changed("faces", "overlay", "recording") && state.recording) this.pane.dress(state.recording, state.faces, state.overlay === "saved");
     if (changed("focus", "recording", "open")) this.showFocus(state, before);
     const [pass, old] = [state.pass, before?.pass];
-    const walked = pass?.number === old?.number ? pass?.index !== old?.index : !pass?.done; // a pass that comes as a whole moves no camera
+    const walked = pass?.number === old?.number ? pass?.index !== old?.index : !pass?.done; // a pass received complete moves no camera
     if (changed("pass") && before && walked && this.gradients.current >= 0 && state.recording) {
       this.pane.reveal(keyOf(state.recording, state.open, this.gradients.current));
     }
@@ -300,7 +300,7 @@ export class View {
     if (state.text && changed("text", "recording", "pass", "selected", "search")) this.showTable(state);
   }
 
-  /** One tensor is shown as a card as high as its content; everything else fills the height it was given. */
+  /** A single tensor is a card as high as its content; everything else fills the given height. */
   private showMode(recording: Recording | null): void {
     const asks = recording?.view === "lesson" && !recording.tree.size; // a question without a graph is a card, too
     this.root.classList.toggle("tensor", recording?.view === "tensor" || asks);
@@ -313,7 +313,7 @@ export class View {
     const card = this.root.classList.contains("tensor") && height !== "100%";
     this.host.classList.toggle("card", card);
     this.host.classList.toggle("sized", !card && height !== "100%");
-    if (this.host.style.height !== this.given) return; // the user has drawn it to another
+    if (this.host.style.height !== this.given) return; // the user has resized it
     const own = this.usual() + this.grown;
     this.host.style.height = this.given = card ? "auto" : (height ?? `${own}px`);
   }
@@ -322,20 +322,20 @@ export class View {
     return (this.root.classList.contains("narrow") ? STACKED : HEIGHT) + (this.store.state.pass ? BAR : 0);
   }
 
-  /** How much higher the view may still make itself. */
+  /** How much the view may still grow in height. */
   private spare(): number {
     const { height, parts } = this.setting;
     const own = this.host.style.height === this.given && height === null && parts === "all" && this.given !== "auto";
     return own && !this.root.classList.contains("narrow") ? TALLEST - HEIGHT - this.grown : 0;
   }
 
-  /** A level that is whole and readable only in a higher view makes it higher. */
+  /** Makes the view higher if that shows a level whole and readable. */
   private growFor(scene: Scene, { recording, level, touched, window }: State): void {
     if (level < 0 || !this.pane.size.w) return;
-    // It does not shrink by itself: a scroll bar that comes with the height and takes some width would make it flicker.
+    // It does not shrink again: a scroll bar that appears with the height and takes some width would make it flicker.
     const kept = recording?.name === this.grownFor && !touched ? this.grown : 0;
     this.grownFor = recording?.name ?? "";
-    const least = window.h - (this.spare() + this.grown); // of the pane in a view of the usual height
+    const least = window.h - (this.spare() + this.grown); // height of the pane in a view of the usual height
     const most = wholeView(scene, window).k;
     const needed = [goodAt(scene), readableAt(scene)].find((k) => k <= most) ?? 0;
     const enough = wholeView(scene, { w: window.w, h: least }).k >= needed;
@@ -345,23 +345,23 @@ export class View {
     this.showHeight();
   }
 
-  /** A plain sentence goes after a while; an error stays until it is dismissed or something else is said. */
+  /** A plain message disappears after a while; an error stays until it is dismissed or replaced. */
   private showStatus({ status }: State): void {
     clearTimeout(this.fading);
     const plain = status.tone === "plain" ? status.sentence : "";
     setText(this.status, plain);
     setAttribute(this.status, "title", plain || null);
-    // With nothing else to see the sentence stands in the middle.
+    // If nothing else is visible, the error is shown in the middle instead.
     this.alert.show(status.tone === "error" && this.empty.hidden ? status.sentence : "");
     if (status.sentence && status.tone === "plain") this.fading = setTimeout(() => this.controller.say(""), 8000);
   }
 
   private sceneOf(state: State, recording: Recording, before: State | null): Scene {
     const kept = recording.live && before?.recording?.name === recording.name ? this.pane.scene?.kept : undefined;
-    // While code runs neither the direction nor a box changes its place.
+    // While code runs, the direction and the boxes' places are fixed.
     if (state.direction !== "auto") return layout(recording, state.open, state.direction, kept);
     if (kept) return layout(recording, state.open, kept.direction, kept);
-    // Nor does the direction change under a user who opens and closes groups, while the graph is small.
+    // The direction is also kept while the user opens and closes groups of a small graph.
     const now = state.touched && !isMany(recording, state.open) ? this.pane.scene?.direction : undefined;
     return now ? layout(recording, state.open, now) : bestScene(recording, state.open, state.window);
   }
@@ -379,7 +379,7 @@ export class View {
     this.controller.askFaces(this.pane.nodesDrawn());
   }
 
-  /** The op that failed, when it has just come to be known. */
+  /** The op that failed, if that is new; else -1. */
   private fault({ recording }: State, before: State | null): number {
     if (!recording || before?.recording?.nodes === recording.nodes) return -1;
     return recording.nodes.note.findIndex((note, node) => note !== "" && failed(recording, node));

@@ -1,4 +1,4 @@
-// Numbers, sizes and boxes in words: for labels, tables and screen readers.
+// Formats numbers, sizes and nodes as text, for labels, tables and screen readers.
 
 import type { Size } from "./norms";
 import type { Nodes, Site } from "./protocol";
@@ -7,7 +7,7 @@ export function shapeText(shape: readonly number[]): string {
   return shape.length === 0 ? "scalar" : shape.length === 1 ? `(${shape[0]})` : shape.join("×");
 }
 
-/** 3210 -> "3.2k": counts of parameters and elements. */
+/** Formats a count of parameters or elements: 3210 -> "3.2k". */
 export function countText(count: number): string {
   for (const [unit, name] of [
     [1e12, "T"],
@@ -32,7 +32,7 @@ export function bytesText(bytes: number): string {
   return `${bytes} B`;
 }
 
-/** 0.00123 -> "1.23 ms"; seconds. */
+/** Formats a duration in seconds: 0.00123 -> "1.23 ms". */
 export function durationText(seconds: number): string {
   for (const [unit, name] of [
     [1, "s"],
@@ -48,7 +48,7 @@ function trim(text: string): string {
   return text.endsWith(".0") ? text.slice(0, -2) : text;
 }
 
-/** Four significant digits (or as many as asked for), with a true minus sign; a dash where there is no number. */
+/** Formats a number with four significant digits (or `digits`) and a true minus sign; a dash if there is none. */
 export function numberText(value: number | boolean | string | null | undefined, digits = 4): string {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "True" : "False";
@@ -71,7 +71,7 @@ function trimZeros(text: string): string {
   return text.includes(".") ? text.replace(/\.?0+$/, "") : text;
 }
 
-/** The norm as the summary has it; a tensor with NaN or Inf has none, and says which. */
+/** The norm of the summary; without one, "NaN" or "Inf" for such a tensor, else a dash. */
 export function normText(summary: Size, digits = 4): string {
   if (summary.norm !== null) return numberText(summary.norm, digits);
   if (summary.nan > 0) return "NaN";
@@ -79,7 +79,7 @@ export function normText(summary: Size, digits = 4): string {
   return "–";
 }
 
-/** What stands on a box: a scalar's gradient with its sign, else the norm. */
+/** The gradient on a box: a scalar's with its sign, else the norm. */
 export function gradientText(summary: Size): string {
   const [only] = summary.shape.length === 0 ? (summary.values ?? []) : [];
   return only === undefined ? normText(summary, 3) : numberText(only, 3);
@@ -89,7 +89,7 @@ export function plural(count: number, noun: string, nouns = `${noun}s`): string 
   return `${count} ${count === 1 ? noun : nouns}`;
 }
 
-/** "In [3], line 2" or "train.py, line 41". */
+/** For example "In [3], line 2" or "train.py, line 41". */
 export function siteText(site: Site): string {
   const where = site.cell ?? site.file;
   return where ? `${where}, line ${site.line}` : `line ${site.line}`;
@@ -102,7 +102,7 @@ export interface Totals {
   nodes: number;
 }
 
-/** What a closed group hides: "12 ops, 3.2k params, 40 kB"; "8 tensors, 1 kB" where there is no op. */
+/** Describes what a closed group hides: "12 ops, 3.2k params, 40 kB", or "8 tensors, 1 kB" without ops. */
 export function totalsText(totals: Totals): string {
   const noun = totals.ops || !totals.nodes ? "op" : "tensor";
   const count = noun === "op" ? totals.ops : totals.nodes;
@@ -112,14 +112,14 @@ export function totalsText(totals: Totals): string {
   return parts.join(", ");
 }
 
-/** What the user calls a node; else its op, or what it is, and the line that made it: "add, line 3". The kernel's sentences call it so, too. */
+/** The user's name for a node; else its op or kind, and the line that made it: "add, line 3". The kernel's messages use the same names. */
 export function nameOf({ nodes, sites }: { nodes: Nodes; sites: readonly Site[] }, node: number): string {
   const what = nodes.kind[node] === "op" ? nodes.op[node] : nodes.kind[node];
   const line = sites[nodes.site[node]!]?.line;
   return nodes.name[node] || (line === undefined ? `${what} ${nodes.shape[node]!.join("×")}`.trim() : `${what}, line ${line}`);
 }
 
-/** A node's note; what it says of other nodes by number is told by their names. */
+/** A node's note, with the numbers of other nodes replaced by their names. */
 export function noteOf(recording: { nodes: Nodes; sites: readonly Site[] }, node: number): string {
   const named = (number: string) => nameOf(recording, Number(number));
   return (recording.nodes.note[node] ?? "").replace(/(?:\w+ )?#(\d+)/g, (text, number: string) => {

@@ -1,4 +1,4 @@
-// Pan and zoom of the graph: pointer, wheel, pinch; and where the camera stands.
+// Pan and zoom of the graph by pointer, wheel and pinch; the camera's position.
 
 export interface Camera {
   x: number;
@@ -14,7 +14,7 @@ export function zoomAt(camera: Camera, factor: number, x: number, y: number): Ca
   return { k, x: x - ((x - camera.x) * k) / camera.k, y: y - ((y - camera.y) * k) / camera.k };
 }
 
-/** The whole of `bounds` in the middle of a window, never larger than life unless told. */
+/** The camera that centres the whole of `bounds` in a window, enlarged to scale `most` at the most. */
 export function fitted(bounds: readonly [number, number, number, number], width: number, height: number, margin: number, most = 1): Camera {
   const [x, y, w, h] = bounds;
   const k = Math.min(most, Math.max(LEAST, Math.min((width - 2 * margin) / Math.max(1, w), (height - 2 * margin) / Math.max(1, h))));
@@ -27,7 +27,7 @@ export interface Gestures {
   focused(): boolean;
 }
 
-/** Listens on an element; returns how to stop. A drag shorter than 4 px stays a click. */
+/** Listens for gestures on an element and returns a function that stops. A drag shorter than 4 px counts as a click. */
 export function listenGestures(element: HTMLElement, gestures: Gestures): () => void {
   const pointers = new Map<number, { x: number; y: number }>();
   let dragging = false;
@@ -46,7 +46,7 @@ export function listenGestures(element: HTMLElement, gestures: Gestures): () => 
   const moved = (event: PointerEvent) => {
     const before = pointers.get(event.pointerId);
     if (!before) return;
-    if (!event.buttons) return up(event); // released outside, before the drag had begun
+    if (!event.buttons) return up(event); // released outside, before the drag began
     const now = local(event);
     if (!dragging && Math.hypot(now.x - start.x, now.y - start.y) < 4) return;
     if (!dragging) {

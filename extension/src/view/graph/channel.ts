@@ -1,8 +1,9 @@
-// The free room between two layers: smooth curves where few wires bend, else one straight track across for each result, ordered to cross least.
+// The free space between two layers: smooth curves where few wires cross, else one straight track across per result, ordered for few
+// crossings.
 
 import { inversions } from "./order";
 
-/** What one result does in a channel: comes from above at `from`, goes on below at each of `to`. */
+/** One result within a channel: it comes from above at `from` and continues below at each of `to`. */
 export interface Bend {
   key: string;
   from: number;
@@ -10,14 +11,14 @@ export interface Bend {
 }
 
 export interface Channel {
-  tracks: ReadonlyMap<string, number>; // by the bend's key; 0 is the nearest to where data comes from. Empty: curves
+  tracks: ReadonlyMap<string, number>; // by the bend's key; 0 is nearest to the source. Empty: curves
   count: number;
 }
 
-export const TRACK = 9; // from one track to the next
+export const TRACK = 9; // distance between tracks
 const FEW = 6; // crossings of curves that are still easy to follow
-const LONG = 420; // a curve across so much lies nearly flat,
-const LONGS = 3; // and so many of them look like one
+const LONG = 420; // a curve that spans this much lies nearly flat,
+const LONGS = 3; // and this many of them look like one
 
 export function channelOf(bends: readonly Bend[]): Channel {
   const lines = bends.flatMap(({ from, to }) => to.map((end) => [from, end] as const));
@@ -26,7 +27,7 @@ export function channelOf(bends: readonly Bend[]): Channel {
   if (crossed <= FEW && long < LONGS) return { tracks: new Map(), count: 0 };
   const reaches = bends.filter(({ from, to }) => to.some((end) => Math.abs(end - from) > 0.5)).map(reachOf);
   const order = ordered(reaches);
-  // Results that lie side by side share a track: each takes the first one below all that it must stay below of.
+  // Results that do not overlap share a track: each takes the first one after all those it overlaps with.
   const tracks = new Map<string, number>();
   const done: Reach[] = [];
   let count = 0;
@@ -49,16 +50,16 @@ function reachOf(bend: Bend): Reach {
   return { ...bend, low: Math.min(bend.from, ...bend.to), high: Math.max(bend.from, ...bend.to) };
 }
 
-/** How many lines cross when `a` runs on a track before `b`. */
+/** The number of lines that cross when `a` runs on a track before `b`. */
 function cost(a: Reach, b: Reach): number {
   let count = b.from > a.low && b.from < a.high ? 1 : 0;
   for (const end of a.to) if (end > b.low && end < b.high) count++;
   return count;
 }
 
-/** An order of tracks with few crossings: a good start, then neighbours swapped while that helps. */
+/** An order of tracks with few crossings: a good start, then neighbours are swapped while that helps. */
 function ordered(reaches: readonly Reach[]): Reach[] {
-  // What goes right is best served from the right, what goes left from the left.
+  // Results that go right start best from the right, those that go left from the left.
   const middle = ({ to }: Reach) => to.reduce((sum, end) => sum + end, 0) / to.length;
   const right = reaches.filter((one) => middle(one) >= one.from).sort((a, b) => b.from - a.from);
   const left = reaches.filter((one) => middle(one) < one.from).sort((a, b) => a.from - b.from);

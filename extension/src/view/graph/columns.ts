@@ -1,11 +1,11 @@
-// A large recording in arrays: groups as places, edges as slices, maps whose values are made when they are first asked for.
+// Compact storage for large recordings: groups as places in arrays, edges as slices, and maps whose values are computed on first access.
 
 import type { Group } from "../protocol";
 
 export const TOP = -1;
 
 /**
- * The groups as places in arrays, each after the one around it; place 0 is the top. A large recording has tens of thousands, and every
+ * The groups as places in arrays, each after its parent; place 0 is the top. A large recording has tens of thousands of groups, and every
  * node climbs through some.
  */
 export class Places {
@@ -21,13 +21,13 @@ export class Places {
     const path: Group[] = [];
     for (const group of list) {
       let next: Group | undefined = group;
-      // one that holds itself by way of others stands at the top
+      // a group in a cycle of parents goes to the top level
       for (; next && !this.at.has(next.id) && !path.includes(next); next = this.groups.get(next.parent)) path.push(next);
       while (path.length) this.add(path.pop()!);
     }
   }
 
-  /** The place of a further group. */
+  /** Adds a group and returns its place. */
   add(group: Group): number {
     const up = this.of(group.parent);
     this.groups.set(group.id, group);
@@ -38,12 +38,12 @@ export class Places {
     return this.ids.push(group.id) - 1;
   }
 
-  /** The place of a group; of an unknown one the top. */
+  /** The place of a group; 0, the top, if the group is unknown. */
   of(group: number): number {
     return this.at.get(group) ?? 0;
   }
 
-  /** Gives what stands at each place to the one around it, too. */
+  /** Adds the number at each place to its parent's, innermost first; `join` combines two numbers. */
   rollUp(numbers: Float64Array, join = (a: number, b: number) => a + b): Float64Array {
     for (let at = numbers.length - 1; at > 0; at--) numbers[this.up[at]!] = join(numbers[this.up[at]!]!, numbers[at]!);
     return numbers;
@@ -54,18 +54,18 @@ export class Places {
   }
 }
 
-/** For each of several things some numbers, as slices of one array. */
+/** A list of numbers for each of several items, stored as slices of one array. */
 export class Slices {
   constructor(
     private readonly start: Int32Array,
     private readonly all: Int32Array,
   ) {}
 
-  /** Each once. */
+  /** Without duplicates. */
   of(one: number): readonly number[] {
     return [...new Set(this.slice(one))];
   }
-  /** Some perhaps twice, but nothing is copied. */
+  /** May contain duplicates, but copies nothing. */
   slice(one: number): Int32Array {
     return this.all.subarray(this.start[one]!, this.start[one + 1]!);
   }
@@ -74,7 +74,9 @@ export class Slices {
   }
 }
 
-/** Which rows have each of `size` values, in order; rows of other values are left out. `give`: not the row but what stands there. */
+/**
+ * For each value below `size`, the rows that have it, in order; other rows are left out. With `give`, returns give[row] instead of the row.
+ */
 export function grouped(size: number, values: ArrayLike<number>, give?: ArrayLike<number>): Slices {
   const start = new Int32Array(size + 1);
   const inside = (value: number) => value >= 0 && value < size;
@@ -85,7 +87,10 @@ export function grouped(size: number, values: ArrayLike<number>, give?: ArrayLik
   return new Slices(start, all);
 }
 
-/** For each of `size` nodes the other ends of its edges, in their order. Edges come in order of targets, so most that come twice come in a row. */
+/**
+ * For each of `size` nodes, the other ends of its edges, in order. Edges are sorted by target, so most duplicates are adjacent and are
+ * dropped.
+ */
 export function endsOf(size: number, near: ArrayLike<number>, far: ArrayLike<number>): Slices {
   const last = new Int32Array(size).fill(-1);
   const once = new Int32Array(near.length);
@@ -99,7 +104,7 @@ export function endsOf(size: number, near: ArrayLike<number>, far: ArrayLike<num
   return grouped(size, once, far);
 }
 
-/** The first of the rows with this value, or where they would be; values come in order, as the targets of edges do. */
+/** The first row with this value, or where it would be inserted; the values are sorted, as the targets of edges are. */
 export function firstRow(values: readonly number[], value: number): number {
   let [low, high] = [0, values.length];
   while (low < high) {
@@ -110,7 +115,7 @@ export function firstRow(values: readonly number[], value: number): number {
   return low;
 }
 
-/** A map whose values are made when they are first asked for. */
+/** A map whose values are computed on first access. */
 export class Lazy<V> implements ReadonlyMap<number, V> {
   private readonly known = new Map<number, V | undefined>();
 

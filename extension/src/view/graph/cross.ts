@@ -1,21 +1,22 @@
-// Coordinates across the flow: lanes straight, boxes in line with their neighbours. Brandes and Köpf 2001, with ports; then medians.
+// Coordinates across the flow, with straight lanes and boxes aligned with their neighbours: Brandes and Köpf 2001, with ports, then
+// medians.
 
 import type { Span } from "./order";
 
-/** What the coordinates are found for; positions are those of centres. */
+/** The problem to solve; positions are those of centres. */
 export interface Field {
   rows: readonly (readonly number[])[];
   spans: readonly Span[];
-  shift: readonly number[]; // for each span: where the second end wants to be, as seen from the first
-  weight: readonly number[]; // and how much it matters
-  apart(left: number, right: number): number; // least distance of two neighbours in a row
+  shift: readonly number[]; // for each span: the preferred offset of the second end from the first
+  weight: readonly number[]; // and its weight
+  apart(left: number, right: number): number; // least distance between two neighbours in a row
   isLane(vertex: number): boolean;
   count: number;
 }
 
 interface Near {
   other: number;
-  shift: number; // this one's wish, as seen from the other
+  shift: number; // the preferred offset of this vertex from the other
   weight: number;
 }
 
@@ -57,7 +58,7 @@ export function coordinates(field: Field): Float64Array {
   return best;
 }
 
-/** Pairs of spans that cross where one of them runs between two lanes: that one stays straight, so the other is not aligned. */
+/** Pairs of crossing spans of which one runs between two lanes: that one stays straight, so the other is not aligned. */
 function conflicts({ rows, isLane }: Field, above: readonly Near[][]): Set<string> {
   const found = new Set<string>();
   for (let n = 1; n < rows.length; n++) {
@@ -82,12 +83,12 @@ function conflicts({ rows, isLane }: Field, above: readonly Near[][]): Set<strin
   return found;
 }
 
-/** One of the four extreme alignments: blocks of vertices in line, packed to one side. */
+/** One of the four extreme alignments: blocks of aligned vertices, packed to one side. */
 function aligned(field: Field, near: readonly Near[][], crossing: ReadonlySet<string>, down: boolean, left: boolean): Float64Array {
   const rows = (down ? [...field.rows] : [...field.rows].reverse()).map((row) => (left ? row : [...row].reverse()));
   const sign = left ? 1 : -1;
   const root = Int32Array.from({ length: field.count }, (_, v) => v);
-  const next = Int32Array.from(root); // the one below in its block
+  const next = Int32Array.from(root); // the next vertex in its block
   const offset = new Float64Array(field.count); // from the block's root
   for (let n = 1; n < rows.length; n++) {
     const place = new Map(rows[n - 1]!.map((vertex, at) => [vertex, at]));
@@ -106,7 +107,7 @@ function aligned(field: Field, near: readonly Near[][], crossing: ReadonlySet<st
       }
     }
   }
-  // Blocks in order, each as near to its neighbour as it may be; then those that hang loose are pulled to theirs.
+  // Places the blocks in order, each as close to its neighbour as allowed; then moves loose blocks towards their neighbours.
   const after = new Map<number, [number, number][]>();
   const waits = new Int32Array(field.count);
   for (const row of rows) {
@@ -144,7 +145,7 @@ interface Block {
   vertices: number;
 }
 
-/** Moves the vertices of one row to the weighted medians of where their neighbours want them; their order and distances stay. */
+/** Moves the vertices of one row to the weighted medians of their neighbours' preferences; order and least distances are kept. */
 function settle(row: readonly number[], x: Float64Array, field: Field, above: readonly Near[][], below: readonly Near[][]): void {
   const blocks: Block[] = [];
   const offsets: number[] = [];
@@ -165,7 +166,7 @@ function settle(row: readonly number[], x: Float64Array, field: Field, above: re
   for (const block of blocks) for (let n = 0; n < block.vertices; n++, i++) x[row[i]!] = block.at + offsets[i]!;
 }
 
-/** The value between whose two sides the weights are even; of a whole interval of such values the one nearest to `prefer`. */
+/** The weighted median; if a whole interval qualifies, the value in it nearest to `prefer`. */
 function weightedMedian(wishes: readonly [number, number][], prefer: number): number {
   const half = wishes.reduce((sum, wish) => sum + wish[1], 0) / 2;
   let sum = 0;

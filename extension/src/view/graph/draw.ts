@@ -1,4 +1,4 @@
-// Draws one box or one wire as SVG, and puts marks on it. The picture on screen and the saved picture come from here.
+// Draws boxes and wires as SVG and marks them, both for the screen and for the saved picture.
 
 import { s, setAttribute, setText, type Child } from "../dom";
 import { describe, failed, HEADER, fromAfar, headerWidth, SLIDER, type Pill, type Slider } from "./face";
@@ -55,7 +55,10 @@ function nodeParts(box: Box, recording: Recording, idPrefix: string): Child[] {
   ];
 }
 
-/** The outline tells the kind of node: ops have corners, parameters are round, leaves round and double, inputs point ahead, constants are square. */
+/**
+ * The outline shows the kind of node: ops have corners, parameters are round, leaves round with a double line, inputs arrows, constants
+ * square.
+ */
 export function outline(kind: string, w: number, h: number): SVGElement {
   const round = Math.min(20, h / 2);
   if (kind === "input") return s("path", { class: "card", width: w, height: h, d: `M5 0H${w - 11}L${w} ${h / 2}L${w - 11} ${h}H5Q0 ${h} 0 ${h - 5}V5Q0 0 5 0Z` });
@@ -67,11 +70,11 @@ export function outline(kind: string, w: number, h: number): SVGElement {
       height: h - 2 * by,
       rx: kind === "op" ? 8 : kind === "constant" ? 2 : round - by,
     });
-  // One element is the card; what else belongs to the outline lies in it.
+  // One element is the card; any other parts of the outline are inside it.
   return kind === "leaf" ? s("g", { class: "card double", width: w, height: h }, ring("", 0), ring("inner", 3)) : ring("card", 0);
 }
 
-/** From afar only titles are shown, as large as it takes to read them and as their box allows. */
+/** When zoomed out only titles are shown, enlarged to stay readable as far as their box allows. */
 function titleText(box: Box, y: number): SVGTextElement {
   const { kind, h, face } = box;
   const drop = kind === "open" ? 2 : Math.min(12, (h - 34) / 2 + 3);
@@ -99,7 +102,7 @@ function drawPill(pill: Pill, box: Box, recording: Recording, idPrefix: string):
       transform: `translate(${pill.x} ${pill.y})`,
       ...(known
         ? {
-            // a weight that is used again and again stands at each use, and has one id
+            // a weight used several times is drawn at each use, but only one copy has the id
             id: recording.tree.host[pill.node] === box.id ? `${idPrefix}n${pill.node}` : null,
             role: "treeitem",
             "aria-level": box.depth + 2,
@@ -154,7 +157,7 @@ function groupParts(box: Box): Child[] {
   ];
 }
 
-/** Chooses which turn of a loop is shown; or, where all are, shows one again. */
+/** The control that selects the iteration of a loop to show; while all are shown, a button that shows one again. */
 function drawSlider(group: number, { at, last, x, words }: Slider): SVGGElement {
   const button = (left: number, w: number, to: number, path: string, title: string) =>
     s(
@@ -204,9 +207,9 @@ export function markBox(element: SVGGElement, mark: Mark, focused: boolean): voi
   markFlags(element, mark.flags);
 }
 
-const FLAG = 19; // from one glyph to the next
+const FLAG = 19; // distance between glyphs
 
-/** Glyphs in a row on the upper edge, from the right; drawn anew only when they are others. */
+/** Draws glyphs in a row on the upper edge, from the right; redraws them only when they have changed. */
 function markFlags(element: SVGGElement, flags: readonly Flag[]): void {
   const wanted = flags.map(({ glyph, words, tone }) => `${glyph} ${tone} ${words}`).join("\n");
   if ((element.dataset.flags ?? "") === wanted) return;
@@ -237,13 +240,13 @@ export function drawWire(wire: Wire): SVGGElement {
   );
 }
 
-/** Where a number about the edge itself stands: beside its head, where wires of one source have parted. */
+/** The position of a number about the edge itself: beside its head, where wires from one source have separated. */
 export function besideHead({ arrow, label }: Wire): Wire["label"] {
   const [x, y] = (arrow.match(/-?[\d.]+/g) ?? []).map(Number);
   return x === undefined || y === undefined ? label : [x + 9, y - 5];
 }
 
-/** Writes what flows where the wire begins; "" takes it away. */
+/** Writes the label at the start of the wire; "" removes it. */
 export function labelWire(element: SVGGElement, { label }: Wire, text: string): void {
   const there = element.querySelector(":scope > text");
   if (!label || !text) return there?.remove();
@@ -255,7 +258,7 @@ export function labelWire(element: SVGGElement, { label }: Wire, text: string): 
   else element.append(s("text", { class: "flow", x: label[0], y: label[1] }, text));
 }
 
-/** A wire along which a gradient has come is lit; `flows`: in the step that is shown. */
+/** Marks a wire: lit if a gradient has passed along it, `flows` if one does so in the current step. */
 export function markWire(element: SVGGElement, { lit, flows, width }: { lit: boolean; flows: boolean; width: number }, near: boolean): void {
   element.classList.toggle("lit", lit);
   element.classList.toggle("flows", flows);

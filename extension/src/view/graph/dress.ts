@@ -1,4 +1,4 @@
-// What is put on a box once it is known, without making it larger: a scalar's value, a tensor's health, what the tape keeps.
+// Information added to a box without enlarging it, once it is known: a scalar's value, a tensor's health, what the tape saves.
 
 import { firstRow } from "./columns";
 import { s } from "../dom";
@@ -11,12 +11,12 @@ export type Faces = ReadonlyMap<number, NodeFace>;
 const HEALTH = ["NaN", "infinite", "negative", "zero", "positive"] as const;
 const CLASSES = ["nan", "inf", "minus", "zero", "plus"] as const;
 
-/** "3 NaN, 12 negative, 85 positive"; "" where nothing is known. */
+/** For example "3 NaN, 12 negative, 85 positive"; "" if all counts are 0. */
 export function healthText(health: readonly number[]): string {
   return health.map((count, at) => (count ? `${count} ${HEALTH[at]}` : "")).filter(Boolean).join(", ");
 }
 
-/** Puts on the element of a box or pill what is known of its node. */
+/** Adds the known information about a node to the element of its box or pill. */
 export function dress(element: SVGGElement, node: number, recording: Recording, face: NodeFace | undefined): void {
   if (!face || element.dataset.dressed === String(node)) return;
   element.dataset.dressed = String(node);
@@ -49,13 +49,13 @@ export function dress(element: SVGGElement, node: number, recording: Recording, 
   }
 }
 
-/** The node whose memory this one's result is a view of, or -1. */
+/** The node of whose memory this node's result is a view, or -1. */
 export function baseOf({ nodes }: Recording, node: number): number {
   const found = /^view of #(\d+)/.exec(nodes.note[node] ?? "");
   return found ? Number(found[1]) : -1;
 }
 
-/** Whether along this wire a result comes that the tape keeps for one of its consumers, which is an input of it or its own result. */
+/** Whether the tape saves the result carried by this wire, as an input of one of its consumers or as the result of its own op. */
 export function isKept({ edges }: Recording, faces: Faces, source: number, consumers: readonly number[]): boolean {
   if (faces.get(source)?.kept_result) return true;
   for (const consumer of consumers) {

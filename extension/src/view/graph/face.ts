@@ -1,4 +1,4 @@
-// What stands on a box and how big it is: words, pills and sizes, without any drawing.
+// Text, pills and size of each box, computed without drawing.
 
 import { isLine } from "./lines";
 import { shownText } from "./loops";
@@ -10,21 +10,21 @@ import { noteOf, plural, shapeText, totalsText } from "../words";
 export type TextStyle = "title" | "body" | "name";
 
 export const TITLE = 15; // pixels
-export const MOST_GROWTH = 1.9; // of a title, seen from afar
+export const MOST_GROWTH = 1.9; // of a title, when zoomed out
 const FONTS: Record<TextStyle, string> = { title: `600 ${TITLE}px`, body: "13px", name: "italic 13px" };
-const PATH = /^\w+(\.\w+)+$/; // of a parameter: its end says which it is
+const PATH = /^\w+(\.\w+)+$/; // a parameter's path; its end identifies it
 const WIDE = /[MWmw@%—…×∇]/;
 const NARROW = /[iljtf.,:;'|!()[\] ]/;
 
-const SAFE = 1.02; // text is drawn at other scales than it is measured, and glyphs then snap to other pixels
+const SAFE = 1.02; // text is drawn at other scales than it is measured at, which snaps glyphs to other pixels
 
 let family = "";
 let canvas: OffscreenCanvasRenderingContext2D | null = null;
 const widths = new Map<string, number>();
 
 /**
- * Measure in this font family from now on, or anew after its files have come; true when widths may differ from before. An element
- * that is not on the page yet has no family. Without a canvas (tests, old browsers) a table of widths serves.
+ * Selects the font family for measuring; `anew` measures again, once the font's files have loaded. Returns whether widths may have changed.
+ * An element that is not on the page yet has no family. Without a canvas (tests, old browsers) a table of widths is used.
  */
 export function setFont(name: string, anew = false): boolean {
   if (!name || typeof OffscreenCanvas === "undefined" || (name === family && !anew)) return false;
@@ -65,11 +65,11 @@ export function clipText(text: string, style: TextStyle, room: number): string {
 }
 
 export interface Pill {
-  node: number; // -1: says how many more there are
+  node: number; // -1: the pill that counts those left out
   kind: string;
   name: string;
   shape: string;
-  badge: boolean; // it has room for its gradient
+  badge: boolean; // has room for its gradient
   x: number;
   y: number;
   w: number;
@@ -81,49 +81,52 @@ export interface Face {
   h: number;
   title: string;
   name: string;
-  also: string; // of a group: what more is said beside its name
+  also: string; // for a group: text after its name
   detail: string;
-  inset: number; // where the title begins
-  line: [number, number]; // where name and detail begin
+  inset: number; // where the title starts
+  line: [number, number]; // where name and detail start
   pills: Pill[];
-  slider?: Slider; // of a loop or fold of which only some parts are shown
+  slider?: Slider; // of a loop or fold that shows only some of its parts
 }
 
 export interface Slider {
   at: number; // ALL: every part is shown
   last: number;
-  x: number; // where it stands in the header of the open group
-  words: string; // what is shown and what is hidden
+  x: number; // position in the header of the open group
+  words: string; // description of what is shown and hidden
 }
 
-export const SLIDER = 96; // the length of its track
+export const SLIDER = 96; // length of the track
 const SLIDER_ROOM = SLIDER + 186;
 const PAD = 12;
-const ROUND = 18; // in a box with round ends
+const ROUND = 18; // padding of a box with round ends
 const BASE = 54; // height of a box with two lines
 const ROW = 34; // height of a box with one line
-export const HEADER = 30; // of an open group
+export const HEADER = 30; // height of an open group's header
 const BADGE_GAP = 14;
-const WIDEST_BADGE = "∇ 4.88e−88"; // room for it is kept, so that stepping moves nothing
+const WIDEST_BADGE = "∇ 4.88e−88"; // space is reserved for it, so that stepping moves nothing
 const WIDEST_GRADIENT = "∇ −8.8e−88";
 const WIDEST_VALUE = "−8.88e−88";
 const PILL = 24;
 const PILL_GAP = 6;
 const WIDEST = 230; // of a row of pills
-const WIDEST_ROW = 300; // of a line that holds pills too
+const WIDEST_ROW = 300; // of a line that contains pills too
 const MOST_PILLS = 6;
 const TITLE_LINE = 23;
-const GROWN = 1.5; // from afar there is room for a title so much larger
-const LEAST_GROWTH = 1.2; // a name that leaves a title less than this is left out
+const GROWN = 1.5; // when zoomed out, a title may grow by this factor
+const LEAST_GROWTH = 1.2; // the name is left out if the title could grow by less than this
 
-/** "4×3", with the dtype where it is not float32. */
+/** Shape and dtype, for example "4×3"; float32 is left out. */
 export function resultText(recording: Recording, node: number): string {
   const { shape, dtype } = recording.nodes;
   if (failed(recording, node)) return "no result";
   return shapeText(shape[node]!) + (dtype[node] === "float32" ? "" : ` ${dtype[node]}`);
 }
 
-/** Left to right words stand in two lines, which keeps boxes narrow; top to bottom in one, which keeps them low. */
+/**
+ * The face of a node: two lines of text if the layout runs left to right, which keeps boxes narrow; one if top to bottom, which keeps them
+ * low.
+ */
 export function nodeFace(recording: Recording, node: number, direction: Direction): Face {
   const { nodes, tree } = recording;
   const isOp = nodes.kind[node] === "op";
@@ -143,7 +146,7 @@ export function nodeFace(recording: Recording, node: number, direction: Directio
   }
   const line = Math.ceil(inset + head + 10);
   const inRow = pillFaces(recording, ids, Math.ceil(line + words + 10), (ROW - PILL) / 2, Infinity);
-  // While the code runs a pill may yet leave, and no box may get wider by that.
+  // While the code runs, a pill may still leave, and that must not widen a box.
   const fits = !recording.live && extent(inRow, inset) <= WIDEST_ROW;
   const pills = fits ? inRow : pillFaces(recording, ids, PAD, ROW - 1, Math.max(WIDEST_ROW, line + words));
   const row = line - inset + words;
@@ -151,7 +154,7 @@ export function nodeFace(recording: Recording, node: number, direction: Directio
   return { w, h: fits ? ROW : bottom(pills, ROW), title, name, also: "", detail, inset, line: [line, TITLE_LINE], pills };
 }
 
-/** The room for a result's shape, in whose place the value of a scalar will stand. */
+/** The width of a result's shape, or of the scalar value that will replace it. */
 function roomOf({ nodes }: Recording, node: number, shape: string): number {
   const scalar = nodes.shape[node]!.length === 0 && nodes.dtype[node] !== "";
   return Math.max(textWidth(shape, "body"), scalar ? textWidth(WIDEST_VALUE, "body") : 0);
@@ -172,7 +175,7 @@ function pillFaces(recording: Recording, ids: readonly number[], left: number, t
     node,
     kind: nodes.kind[node] as string,
     name: clipText(nodes.name[node]! || nodes.kind[node]!, "name", 130),
-    // The name of a number is the number.
+    // A number's name is its value.
     badge: recording.badges !== "" && nodes.grad[node]! && !nodes.shape[node]!.length,
     shape: nodes.kind[node] === "constant" && nodes.name[node] && !nodes.shape[node]!.length ? "" : shapeText(nodes.shape[node]!),
   }));
@@ -188,14 +191,14 @@ function pillFaces(recording: Recording, ids: readonly number[], left: number, t
   });
 }
 
-/** The modules and functions that hold this op alone, and so are not drawn around it. */
+/** The modules and functions that contain only this op and are therefore not drawn around it. */
 export function wrapText({ nodes, tree }: Recording, node: number): string {
   const groups = (tree.wraps.get(node) ?? []).map((id) => tree.groups.get(id)!);
   const words = groups.map(({ kind, name, label }) => (kind === "function" || label.includes(name) ? label : `${label} ${name}`));
   return words.filter((text) => text !== nodes.op[node]).join(" · ");
 }
 
-/** A group's name, where its label does not say it. */
+/** A group's name, or "" if its label contains it. */
 function ownName({ name, label }: Group): string {
   return label.includes(name) ? "" : name;
 }
@@ -205,13 +208,13 @@ const CONTAINERS = new Set(["Sequential", "ModuleList", "ModuleDict"]);
 export function groupFace(recording: Recording, id: number): Face {
   const group = recording.tree.groups.get(id)!;
   const other = ownName(group);
-  // Of what only holds others its name in the model says more than its class.
+  // For a mere container, its name in the model says more than its class.
   const words = other && CONTAINERS.has(group.label) ? [other, group.label] : [group.label || group.name || group.kind, other];
   const title = clipText(words[0]!, "title", isLine(id) ? 300 : 220);
   const name = clipText(words[1]!, "name", 170);
   const shared = recording.tree.shared.get(id);
   const also = shared ? plural(shared, "shared tensor") : "";
-  const slim = isSummary(id); // its title says it all
+  const slim = isSummary(id); // the title says everything
   const detail = slim ? "" : totalsText(recording.tree.totals.get(id)!);
   const head = headWidth({ title, name, also });
   const w = Math.ceil(Math.max(slim ? 72 : 190, GROWN * textWidth(title, "title"), head + 94, textWidth(detail, "body")) + 2 * PAD);
@@ -221,22 +224,25 @@ export function groupFace(recording: Recording, id: number): Face {
   return { w, h: slim ? ROW : BASE, title, name, also, detail, inset: 36, line: [14, 42], pills: [], ...(slider ? { slider } : {}) };
 }
 
-/** Title and name in one line. */
+/** Width of title and name on one line. */
 function headWidth({ title, name, also }: Pick<Face, "title" | "name" | "also">): number {
   return textWidth(title, "title") + [name, also].reduce((sum, text) => sum + (text ? 8 + textWidth(text, "name") : 0), 0);
 }
 
-/** Room that an open group's title needs, with what closes it. */
+/** Width of an open group's title and of the button that closes it. */
 export function titleWidth(face: Face): number {
   return headWidth(face) + 70;
 }
 
-/** And with its slider. */
+/** The title's width with the slider. */
 export function headerWidth(face: Face): number {
   return titleWidth(face) + (face.slider ? SLIDER_ROOM : 0);
 }
 
-/** From afar only the title of a box is shown: the height up to which it can grow, in scene units; and with its name, or 0 where that has no room. */
+/**
+ * When zoomed out only titles are shown: the size the title can grow to, in scene units; and the same with its name, or 0 if that does not
+ * fit.
+ */
 export function fromAfar({ kind, w, face }: { kind: string; w: number; face: Face }): { title: number; named: number } {
   const room = (name: string) => (w - 20) / Math.max(1, headWidth({ title: face.title, name, also: "" }));
   const most = kind === "open" ? 1.7 : MOST_GROWTH;
@@ -244,7 +250,7 @@ export function fromAfar({ kind, w, face }: { kind: string; w: number; face: Fac
   return { title: TITLE * Math.max(1, Math.min(most, room(""))), named: face.name && named >= LEAST_GROWTH ? TITLE * named : 0 };
 }
 
-/** One box in words, for screen readers and tool tips. */
+/** Describes a box in words, for screen readers and tooltips. */
 export function describe(recording: Recording, key: string, open: boolean): string {
   const id = Number(key.slice(1));
   const { nodes, tree } = recording;
@@ -269,7 +275,7 @@ export function describe(recording: Recording, key: string, open: boolean): stri
   return parts.join(", ");
 }
 
-/** A node whose op failed has no result, so no dtype; its note is the error's sentence. */
+/** Whether the node's op failed: it then has no result and so no dtype, and its note is the error message. */
 export function failed({ nodes }: Recording, node: number): boolean {
   return nodes.dtype[node] === "" && nodes.note[node] !== "";
 }

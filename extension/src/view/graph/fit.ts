@@ -1,4 +1,4 @@
-// Which way a graph is drawn, and where the camera first stands: all of it in sight where that stays readable.
+// Chooses the direction of a graph and the initial camera: the whole graph if it stays readable.
 
 import { fitted, type Camera } from "./camera";
 import { fromAfar, TITLE } from "./face";
@@ -11,18 +11,18 @@ export interface Window {
   h: number;
 }
 
-const MANY = 40; // boxes: more always go top to bottom
-const GOOD = 0.75; // a scale at which left to right is taken without asking whether top to bottom is larger
-const CLOSE = 0.75; // the scale of a graph that cannot be shown whole
+const MANY = 40; // boxes: larger graphs always run top to bottom
+const GOOD = 0.75; // a scale at which left to right is used without trying top to bottom
+const CLOSE = 0.75; // the scale of a graph that does not fit
 export const MARGIN = 4; // pixels around the whole graph
-export const LEGIBLE = 11; // pixels that a letter needs on the screen
-export const WORDS = LEGIBLE / TITLE; // from this scale on all that stands on a box can be read
+export const LEGIBLE = 11; // pixels a letter needs on screen
+export const WORDS = LEGIBLE / TITLE; // from this scale on, all text on a box is readable
 
 export function isMany(recording: Recording, open: ReadonlySet<number>): boolean {
   return countBoxes(recording.tree, open) > MANY;
 }
 
-/** Left to right where that fits the window well, or no worse than top to bottom. */
+/** Lays out left to right if that fits the window well, or no worse than top to bottom. */
 export function bestScene(recording: Recording, open: ReadonlySet<number>, window: Window): Scene {
   if (isMany(recording, open)) return layout(recording, open, "down");
   const right = layout(recording, open, "right");
@@ -36,7 +36,7 @@ export function wholeView(scene: Scene, { w, h }: Window, most = 1): Camera {
   return fitted(scene.bounds, w, h, MARGIN, most);
 }
 
-/** The smallest scale at which every title can be read: from afar titles grow, as far as their boxes have room. */
+/** The smallest scale at which every title is readable; titles grow when zoomed out, as far as their boxes have room. */
 export function readableAt({ boxes }: Scene): number {
   return boxes.reduce((most, box) => Math.max(most, LEGIBLE / fromAfar(box).title), 0);
 }
@@ -46,12 +46,12 @@ export function namedAt({ boxes }: Scene): number {
   return boxes.reduce((most, box) => Math.max(most, LEGIBLE / (fromAfar(box).named || Infinity)), 0);
 }
 
-/** The smallest scale at which a graph is good to look at first: an architecture needs its titles, a graph of every op all that its boxes say. */
+/** The smallest scale suitable for a first view: an architecture needs readable titles, a graph of every op all text on its boxes. */
 export function goodAt(scene: Scene): number {
   return scene.plain ? readableAt(scene) : Math.max(readableAt(scene), WORDS);
 }
 
-/** All of the scene where it stays readable; else the beginning, or what is around `aim`, at a size to read well. */
+/** The whole scene if it stays readable; else its start, or the surroundings of `aim`, at a readable size. */
 export function firstView(scene: Scene, window: Window, aim?: Box): Camera {
   const whole = wholeView(scene, window);
   if (whole.k >= readableAt(scene) || !window.w) return whole;
@@ -62,7 +62,7 @@ export function firstView(scene: Scene, window: Window, aim?: Box): Camera {
   return viewOf(scene, window, k, at ? at.x + at.w / 2 : 0, at ? at.y + at.h / 2 : 0);
 }
 
-/** A point of the scene in the middle, as far as that shows no more than a margin beyond the scene. */
+/** Centres a point of the scene, but shows at most a margin beyond the scene's bounds. */
 export function viewOf({ bounds, direction }: Scene, { w, h }: Window, k: number, x: number, y: number): Camera {
   const [, , width, height] = bounds;
   const down = direction === "down";

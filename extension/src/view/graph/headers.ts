@@ -1,32 +1,32 @@
-// The headers of open groups stay in sight: where a group begins outside the window, its header stands at the window's edge.
+// Keeps the headers of open groups visible: if a group starts outside the window, its header moves to the window's edge.
 
 import { setAttribute } from "../dom";
 import { HEADER, titleWidth } from "./face";
 import type { Box } from "./layout";
 import { TOP } from "./tree";
 
-const MOST = 0.4; // of the window's height may be covered by headers
+const MOST = 0.4; // largest part of the window's height that headers may cover
 
 export class Headers {
   private groups: readonly Box[] = [];
   private readonly moved = new Map<string, { header: SVGGElement; home: SVGGElement }>();
 
-  /** Headers that have moved lie in `layer`, over everything. */
+  /** Moved headers are placed in `layer`, above everything else. */
   constructor(private readonly layer: SVGGElement) {}
 
-  /** Holders come before what they hold. */
+  /** Parents come before their children. */
   show(groups: readonly Box[]): void {
     for (const key of [...this.moved.keys()]) this.release(key);
     this.groups = groups;
   }
 
   /**
-   * Moves each header as far as its group begins outside `view` (in scene units; null: none is moved), but not its title out of its
-   * group, and below the headers of the groups around it. What is neither seen nor moved costs a few comparisons.
+   * Moves each header to where its group enters `view` (in scene units; null: none is moved), but keeps its title inside the group and
+   * below the headers of the groups around it. A header that is neither visible nor moved costs a few comparisons.
    */
   stick(drawn: ReadonlyMap<string, SVGGElement>, view: readonly [number, number, number, number] | null): void {
-    const below = new Map<number, number>(); // the lower end of a group's header
-    for (const key of [...this.moved.keys()]) if (drawn.get(key) !== this.moved.get(key)!.home) this.release(key); // not drawn any more
+    const below = new Map<number, number>(); // lower edge of each group's header
+    for (const key of [...this.moved.keys()]) if (drawn.get(key) !== this.moved.get(key)!.home) this.release(key); // no longer drawn
     for (const { key, id, parent, depth, face, x, y, w, h } of this.groups) {
       let [dx, dy] = [0, 0];
       const element = drawn.get(key);
@@ -48,7 +48,7 @@ export class Headers {
       header = element.querySelector<SVGGElement>(":scope > .header")!;
       header.dataset.depth = String(depth);
       header.classList.add("pinned");
-      // An inner one that leaves with its group goes beneath those around it.
+      // An inner header that leaves with its group goes beneath those around it.
       const outer = [...this.layer.children].find((other) => Number((other as SVGGElement).dataset.depth) < depth);
       this.layer.insertBefore(header, outer ?? null);
       this.moved.set(key, { header, home: element });

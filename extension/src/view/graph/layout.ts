@@ -1,4 +1,5 @@
-// From a recording and its open groups to a scene: every box and wire at its place. Each group is laid out on its own, inside out.
+// Computes the scene, with the position of every box and wire, from a recording and its open groups. Groups are laid out from the inside
+// out.
 
 import { groupFace, HEADER, headerWidth, nodeFace, type Face } from "./face";
 import { EXIT, orderBoxes, type Link, type Share } from "./order";
@@ -23,20 +24,20 @@ export interface Box {
 }
 
 export interface Scene {
-  boxes: Box[]; // holders before what they hold
+  boxes: Box[]; // parents before children
   wires: Wire[];
   byKey: Map<string, Box>;
   bounds: [number, number, number, number]; // x, y, width, height
   direction: Direction;
-  plain: boolean; // of the plain tree
+  plain: boolean; // whether this is the plain tree
   kept: Kept;
 }
 
-/** What a later layout of the growing recording needs, so that nothing moves. */
+/** State that a later layout of the growing recording needs so that nothing moves. */
 export interface Kept {
   direction: Direction;
   groups: ReadonlyMap<number, Local>;
-  blocked: ReadonlySet<number>; // groups that had no room to grow: they are drawn closed, as large as they were, until the code ends
+  blocked: ReadonlySet<number>; // groups without room to grow: drawn closed, at their earlier size, until the code ends
 }
 
 interface Local {
@@ -50,14 +51,14 @@ interface Local {
   entry: Map<number, number>; // local net -> offset from the group's cross start
   exit: Map<number, number>;
   size: Size;
-  shift: [number, number]; // from placed coordinates to the group's own
+  shift: [number, number]; // from placed coordinates to the group's
 }
 
 const PADDING = 16;
-const GAP_PLAIN = 20; // between the layers of an architecture, which is looked at from farther away
+const GAP_PLAIN = 20; // between the layers of an architecture, which is viewed from farther away
 const memo = new Map<string, Local>();
 
-/** With `kept`, the layout of the same recording when it was shorter, no box that was there moves. */
+/** Lays out a recording. With `kept`, from an earlier layout of the same recording, boxes that were there do not move. */
 export function layout(recording: Recording, open: ReadonlySet<number>, direction: Direction, kept?: Kept): Scene {
   const blocked = new Set(kept?.direction === direction ? [...kept.blocked].filter((group) => open.has(group)) : []);
   for (;;) {
@@ -68,7 +69,7 @@ export function layout(recording: Recording, open: ReadonlySet<number>, directio
   }
 }
 
-/** One try. Open groups that have grown where there is no room for that are added to `blocked`. */
+/** One attempt. Open groups that have grown beyond the room available are added to `blocked`. */
 function laidOut(recording: Recording, open: ReadonlySet<number>, direction: Direction, kept: Kept | undefined, blocked: Set<number>): Scene {
   const rooms = quotient(recording, open);
   const locals = new Map<number, Local>();
@@ -169,7 +170,7 @@ function solveRoom(
   return local;
 }
 
-/** Lengthens the links to a group's exit up to its border. */
+/** Extends the links to a group's exit up to its border. */
 function stretch(routes: Route[], links: readonly Link[], from: number, to: number): void {
   links.forEach((link, row) => {
     if (link.to === EXIT) routes[row]!.segments.push(["L", to, endOf(routes[row]!, from)]);
@@ -182,8 +183,8 @@ function endOf(route: Route, fallback: number): number {
 }
 
 /**
- * Each box's index in the earlier layout, or -1. Boxes that were there keep their size, but for open groups, which may get as large as
- * there is room for; those for which there is none are `blocked`. Undefined where a group was opened by hand: then the room is laid out anew.
+ * Each box's index in the earlier layout, or -1. Existing boxes keep their size, except open groups, which may grow as far as there is
+ * room; those without room are `blocked`. Undefined if a group was opened by hand: the room is then laid out from scratch.
  */
 function growth(
   earlier: Local,
@@ -215,7 +216,7 @@ function growth(
   return { was, blocked };
 }
 
-/** Whether a box could be so large, staying where it is, without reaching into what lies beside or after it. */
+/** Whether a box could have this size at its place without overlapping what is beside or after it. */
 function hasRoom({ placed, sizes }: Local, box: number, wanted: Size): boolean {
   const { layers, layer, main, cross } = placed;
   const band = layers[layer[box]!]!;

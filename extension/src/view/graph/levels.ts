@@ -1,4 +1,4 @@
-// Levels of folding: from the outermost groups alone to every op, with a name for each; and which of them a window has room for.
+// Levels of folding, from the outermost groups to every op, with a name for each; and the choice of a level that fits a window.
 
 import { bestScene, goodAt, wholeView, type Window } from "./fit";
 import { isLine } from "./lines";
@@ -9,25 +9,24 @@ export interface Level {
   name: string; // "model", "blocks", "layers", "ops"
   open: ReadonlySet<number>;
   plain: boolean; // which tree is drawn
-  boxes: number; // drawn with these groups open
+  boxes: number; // drawn when these groups are open
 }
 
-/** What is drawn of a recording: every op with the tensors that it takes, or its plain architecture. */
+/** The two trees of a recording: every op with its tensors, and the plain architecture. */
 export interface Trees {
   readonly full: Tree;
   readonly plain: Tree;
 }
 
-const MOST_BOXES = 250; // more are not readable in any window, and need not be laid out to know it
-const MOST_OPS = 0.75; // a part of a model with more of the ops is what the model is about
-const UNSEEN = 60; // boxes that are opened while the window's size is not known
+const MOST_BOXES = 250; // more are unreadable in any window, so they are not laid out to find out
+const MOST_OPS = 0.75; // a part with a larger share of the ops is the main part of the model
+const UNSEEN = 60; // boxes opened while the window's size is unknown
 const REPEATS = new Set(["loop", "fold"]);
 const found = new WeakMap<Trees, readonly Level[]>();
 
 /**
- * The levels of a recording, outermost first; at least one. Each opens the groups of one depth more, down to the modules and functions
- * that hold no others; the last one opens these, and is of the full tree. A loop or fold and the one of its parts that is shown are of
- * the same depth.
+ * The levels of a recording, outermost first; at least one. Each opens the groups one depth further, down to the modules and functions that
+ * contain no others; the last one, of the full tree, opens these too. A loop or fold counts as the same depth as its part that is shown.
  */
 export function levelsOf(trees: Trees): readonly Level[] {
   let levels = found.get(trees);
@@ -38,7 +37,7 @@ export function levelsOf(trees: Trees): readonly Level[] {
 interface Inner {
   id: number;
   depth: number;
-  leaf: boolean; // it is opened last
+  leaf: boolean; // opened last
 }
 
 function distinct(trees: Trees): Omit<Level, "name">[] {
@@ -47,7 +46,7 @@ function distinct(trees: Trees): Omit<Level, "name">[] {
   const add = (tree: Tree, open: ReadonlySet<number>) => {
     const level = { open, plain: tree.plain, boxes: countBoxes(tree, open) };
     const before = levels.at(-1);
-    // Without groups there is no architecture to see by leaving the pills out.
+    // Without groups, leaving out the pills shows no architecture.
     const tells = before?.plain !== level.plain && outer.length > 0 && !sameWords(trees);
     if (before?.boxes === level.boxes && !tells) levels.pop();
     levels.push(level);
@@ -59,12 +58,12 @@ function distinct(trees: Trees): Omit<Level, "name">[] {
   add(trees.full, chosen(all, ({ id }) => !isRun(id)));
   add(trees.full, chosen(all, () => true));
   const drawable = levels.filter(({ boxes }, at) => !at || boxes <= HARD_CAP);
-  // A single closed box says less than what is in it.
+  // A single closed box says less than its contents.
   while (drawable.length > 1 && drawable[0]!.boxes === 1) drawable.shift();
   return drawable;
 }
 
-/** Whether both trees show the same: nothing rides as a pill, and nothing is folded away. */
+/** Whether both trees show the same: there are no pills, and nothing is folded away. */
 function sameWords({ full, plain }: Trees): boolean {
   return full === plain || (!full.pills.size && !plain.folded);
 }
@@ -72,12 +71,12 @@ function sameWords({ full, plain }: Trees): boolean {
 /** The groups of a tree that can be opened. */
 function innerOf(tree: Tree): Inner[] {
   const inner: Inner[] = [];
-  /** Whether there is a module in here. */
+  /** Visits a group; returns whether it contains a module. */
   const visit = (around: number, depth: number): boolean => {
     const repeats = REPEATS.has(tree.groups.get(around)?.kind ?? "");
     let modules = false;
     for (const { group, id } of tree.children.get(around) ?? []) {
-      // A module that is one op has no frame of its own.
+      // A module that is a single op has no frame.
       if (!group) modules ||= !!tree.wraps.get(id)?.some((one) => tree.groups.get(one)!.kind === "module");
       if (!group || isSummary(id)) continue;
       const { kind } = tree.groups.get(id)!;
@@ -95,7 +94,7 @@ function innerOf(tree: Tree): Inner[] {
 
 function named({ full: tree, plain }: Trees, levels: readonly Omit<Level, "name">[]): Level[] {
   const modules = [...tree.places.kinds].includes("module");
-  const middle = levels.length - 3; // between the first level, "layers" and "ops"
+  const middle = levels.length - 3; // number of levels between the first level and "layers" and "ops"
   const blocks = middle === 2 ? ["stages", "blocks"] : Array.from({ length: Math.max(0, middle) }, (_, at) => (middle === 1 ? "blocks" : `blocks ${at + 1}`));
   const last = modules ? "layers" : [...plain.places.kinds].includes("function") || ![...plain.groups.keys()].some(isLine) ? "functions" : "lines";
   const names = [modules ? "model" : "outline", ...blocks, last, "ops"];
@@ -103,15 +102,15 @@ function named({ full: tree, plain }: Trees, levels: readonly Omit<Level, "name"
   return levels.map((level, at) => ({ ...level, name: names[at]! }));
 }
 
-/** The recording as a level shows it; `open` are its open groups. */
+/** The recording with the tree of the given level. */
 export function shownAt(recording: Recording, { plain }: Pick<Level, "plain">): Recording {
   const tree = plain ? recording.trees.plain : recording.trees.full;
   return tree === recording.tree ? recording : { ...recording, tree };
 }
 
 /**
- * What to begin with: the deepest level that the window shows whole, with every title readable; else the first. Where one part holds most
- * of what the next levels would open, as a model's encoder does, that part is open too if there is room.
+ * The initial level and open groups: the deepest level that fits the window with every title readable, else the first. If one part contains
+ * most of what the next levels would open, such as a model's encoder, it is opened too if there is room.
  */
 export function firstLook(recording: Recording, window: Window): { level: number; open: ReadonlySet<number> } {
   const levels = levelsOf(recording.trees);
@@ -136,7 +135,7 @@ export function firstLook(recording: Recording, window: Window): { level: number
   return { level: best, open };
 }
 
-/** What is open, and that part which holds by far most of the ops that would be seen on the way to the next level. */
+/** The open groups, plus the part that contains by far the most of the ops that the next level would reveal. */
 function withMost(tree: Tree, open: ReadonlySet<number>, next: ReadonlySet<number>): ReadonlySet<number> {
   const opsOf = (id: number) => tree.totals.get(id)!.ops;
   const parts = [...next].filter((id) => !open.has(id) && (tree.parent(id) === TOP || open.has(tree.parent(id))));

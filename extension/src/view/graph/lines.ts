@@ -1,24 +1,24 @@
-// Straight-line code: in the plain tree, the ops of a line of source stand in one box, and where there are many lines, so do several of these.
+// Straight-line code: the plain tree gathers the ops of a source line in one box, and long runs of lines in boxes of several lines.
 
 import type { Places } from "./columns";
 import type { Nodes, Site } from "../protocol";
 
 const MANY = 20; // ops or lines in one group that are drawn side by side
-export const FIRST_LINE = 1.2e9; // ids of these groups: above those of runs, below those of bundles
+export const FIRST_LINE = 1.2e9; // first id of these groups: above those of runs, below those of bundles
 export const FIRST_BUNDLE = 1.5e9;
 
-/** The ops of one line of source, or several lines one after the other. */
+/** Whether a group holds the ops of one line of source, or of several consecutive lines. */
 export function isLine(group: number): boolean {
   return group >= FIRST_LINE && group < FIRST_BUNDLE;
 }
 
 interface Line {
-  nodes: number[]; // one right after the other, so that nothing else lies between them
+  nodes: number[]; // consecutive, with nothing else between them
   first: Site;
   last: Site;
 }
 
-/** Gives each group with many ops of its own a group for each line of source that made several of them; `counts` says which ops are drawn. */
+/** Splits each group with many direct ops into groups by source line, for lines with several ops; `counts` says which ops are drawn. */
 export function byLine(nodes: Nodes, sites: readonly Site[], place: Int32Array, places: Places, counts: (node: number) => boolean): void {
   const own = new Int32Array(places.ids.length);
   for (let node = 0; node < place.length; node++) if (nodes.kind[node] === "op" && counts(node)) own[place[node]!]!++;
@@ -40,10 +40,10 @@ export function byLine(nodes: Nodes, sites: readonly Site[], place: Int32Array, 
   }
 }
 
-/** Lines that follow each other in one group, with nothing of another group between them. */
+/** Runs of consecutive lines in one group, with nothing from another group between them. */
 function stretches(nodes: Nodes, sites: readonly Site[], place: Int32Array, own: Int32Array): { at: number; lines: Line[] }[] {
   const found: { at: number; lines: Line[] }[] = [];
-  let before = -1; // the place of the op before
+  let before = -1; // the place of the previous op
   for (let node = 0; node < place.length; node++) {
     if (nodes.kind[node] !== "op") continue;
     const at = place[node]!;

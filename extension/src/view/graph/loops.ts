@@ -1,4 +1,4 @@
-// Which part of a loop or fold is shown: choosing an iteration, showing all, and finding what is hidden.
+// The part of a loop or fold that is shown: choosing an iteration, showing all, and finding hidden parts.
 
 import type { Trees } from "./levels";
 import type { Recording, State } from "../store";
@@ -6,7 +6,7 @@ import { stacked } from "./stacks";
 import { ALL, closedAround, countBoxes, HARD_CAP, hosted, homeOf, TOP, type Stack, type Tree } from "./tree";
 import { totalsText } from "../words";
 
-/** The view's own state of loops and folds: the trees without stacks, and what was chosen of each. */
+/** The view's state for loops and folds: the trees without stacks, and the item chosen for each. */
 export interface Loops {
   trees: Trees | null;
   chosen: ReadonlyMap<number, number>;
@@ -14,18 +14,18 @@ export interface Loops {
 
 export const NO_LOOPS: Loops = { trees: null, chosen: new Map() };
 
-/** The recording with these parts of its loops and folds shown. */
+/** The recording with the chosen parts of its loops and folds shown. */
 function choose(recording: Recording, { full, plain }: Trees, chosen: Loops["chosen"]): Recording {
   const trees = { full: stacked(full, chosen), plain: stacked(plain, chosen) };
   return { ...recording, trees, tree: recording.tree.plain ? trees.plain : trees.full };
 }
 
-/** Of the trees without stacks the one that is drawn. */
+/** The drawn tree, without stacks. */
 function whole({ recording, loops }: State): Tree | null {
   return loops.trees && (recording?.tree.plain ? loops.trees.plain : loops.trees.full);
 }
 
-/** Shows item `to` of a loop or fold, or with ALL every one. What was open in the item shown before is open in this one. */
+/** Shows item `to` of a loop or fold, or all of them for ALL. Groups that were open in the previous item are opened in this one. */
 export function iterate(state: State, holder: number, to: number): State {
   const { recording, loops } = state;
   const stack = recording?.tree.stacks.get(holder);
@@ -62,7 +62,7 @@ export function unrolled(state: State, group: number): State {
   return { ...state, recording: choose(recording, loops.trees, chosen), loops: { ...loops, chosen } };
 }
 
-/** The key of a box that is not there any more, since its iteration is hidden now. */
+/** Whether a key's box has disappeared because its iteration is now hidden. */
 function hides(tree: Tree, open: ReadonlySet<number>, key: string): boolean {
   if (key === "") return false;
   const id = Number(key.slice(1));
@@ -70,7 +70,7 @@ function hides(tree: Tree, open: ReadonlySet<number>, key: string): boolean {
   return id >= tree.size || closedAround(tree, open, homeOf(tree, id)) !== null;
 }
 
-/** Opens in `to` what is open in `from`, where the two have the same structure. */
+/** Opens in `to` what is open in `from`, where both have the same structure. */
 function openAlike(tree: Tree, from: number, to: number, open: Set<number>): void {
   const pairs: [number, number][] = [[from, to]];
   for (let pair = pairs.pop(); pair; pair = pairs.pop()) {
@@ -83,7 +83,7 @@ function openAlike(tree: Tree, from: number, to: number, open: Set<number>): voi
   }
 }
 
-/** The state with every loop and fold around a node showing the item that holds it, as far open as the one that was shown before. */
+/** The state in which every loop and fold around a node shows the item that contains it, opened like the item shown before. */
 export function choosing(state: State, node: number): State {
   const { recording, loops } = state;
   const base = whole(state);
@@ -104,13 +104,13 @@ export function choosing(state: State, node: number): State {
   return { ...state, recording: choose(recording, loops.trees, chosen), loops: { ...loops, chosen }, open };
 }
 
-/** The state with the iteration of the pass's last step shown. */
+/** The state in which the iteration of the pass's last step is shown. */
 export function following(state: State): State {
   const { pass } = state;
   return pass ? choosing(state, pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1) : state;
 }
 
-/** The state with what several iterations use meant where the pass, which is another one, goes through it. */
+/** The state after the pass has changed: a tensor used in several iterations is attributed to the use that the pass goes through. */
 export function meeting(state: State): State {
   const { recording, loops, pass } = state;
   if (!recording || !pass) return state;
@@ -121,13 +121,16 @@ export function meeting(state: State): State {
   return { ...state, recording: choose(recording, trees, loops.chosen), loops: { ...loops, trees } };
 }
 
-/** Of the nodes that a line of code has made, in every iteration, one that the pass goes through, if there is one; -1 where there is none. */
+/**
+ * One of the nodes that a line of code made in any iteration: the first that the pass goes through, else the first of all; -1 if there are
+ * none.
+ */
 export function caretNode(nodes: ReadonlySet<number>, pass: State["pass"]): number {
   const [first = -1] = nodes;
   return pass?.plan.find((node) => nodes.has(node)) ?? first;
 }
 
-/** The loop or fold that keys mean: the innermost one around the focus, else the first that is drawn open. */
+/** The loop or fold that keys act on: the innermost one around the focus, else the first that is drawn open, else the first of all. */
 export function loopAt({ recording, focus, open }: State): number | null {
   if (!recording) return null;
   const { tree } = recording;
@@ -138,7 +141,7 @@ export function loopAt({ recording, focus, open }: State): number | null {
   return tree.stacks.keys().next().value ?? null;
 }
 
-/** "1–11, 13–498 hidden: 3.9k ops, 12 kB", counted from 1; "" where nothing is. */
+/** For example "1–11, 13–498 hidden: 3.9k ops, 12 kB", counted from 1; "" if nothing is hidden. */
 export function hiddenText(tree: Tree, stack: Stack): string {
   if (!stack.hidden.length) return "";
   const sum = { ops: 0, parameters: 0, bytes: 0, nodes: 0 };
@@ -150,7 +153,7 @@ export function hiddenText(tree: Tree, stack: Stack): string {
   return `${ranges} hidden: ${totalsText(sum)}`;
 }
 
-/** What is shown of a loop or fold, as a sentence. */
+/** Says in a sentence which part of a loop or fold is shown. */
 export function shownText(tree: Tree, holder: number): string {
   const [stack, group] = [tree.stacks.get(holder)!, tree.groups.get(holder)!];
   if (stack.at === ALL) return `All ${stack.items.length} of ${group.label} are shown.`;

@@ -1,4 +1,4 @@
-// What the state says about each box and wire: selected, current, done, found, tinted, and the number on its badge.
+// Marks derived from the state for each box and wire: selected, current, done, found, the tint and the badge.
 
 import { failed } from "./face";
 import { widthOfNorm, type Gradients } from "../panes/gradients";
@@ -10,7 +10,7 @@ import { closedAround, drawnAs, homeOf, reachedBy, type Tree } from "./tree";
 import { gradientText, numberText } from "../words";
 import type { Wire } from "./wires";
 
-/** A small glyph at a box's corner, and what it means. */
+/** A small glyph at a box's corner, and its meaning. */
 export type Flag = Omit<NodeFlag, "node">;
 
 export interface Mark {
@@ -23,7 +23,7 @@ export interface Mark {
 }
 
 export interface Marks {
-  /** Of a box, or of a pill that `host` carries. */
+  /** The mark of a box, or of a pill on the box of `host`. */
   box(key: string, host?: number): Mark;
   wire(wire: Wire): { lit: boolean; flows: boolean; width: number; slope?: string };
 }
@@ -34,7 +34,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   const holder = (node: number) => (node < 0 || node >= tree.size ? null : closedAround(tree, state.open, homeOf(tree, node)));
   const currentGroup = holder(gradients.current);
   const hits = new Set(state.search.hits);
-  // What is drawn as part of another is marked there.
+  // A node drawn as part of another is marked there.
   const drawn = (node: number) => (node < 0 || node >= tree.size ? -1 : drawnAs(tree, node));
   const [selected, current] = [drawn(state.selected), drawn(gradients.current)];
   const [hitBoxes, caret] = [new Set(state.search.hits.map(drawn)), new Set([...state.caret].map(drawn))];
@@ -46,7 +46,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   const flagsAt = tree.plain ? new Map<number, Flag[]>() : flags;
   if (tree.plain) for (const [node, own] of flags) flagsAt.set(drawn(node), [...(flagsAt.get(drawn(node)) ?? []), ...own]);
   const slopes = slopesOf(state);
-  let hidden: Hidden | undefined; // what closed groups hide of the flags, found with the first of them
+  let hidden: Hidden | undefined; // flags inside closed groups, computed when first needed
 
   const plan = state.pass?.plan ?? [];
   const all = counted(tree, plan);
@@ -55,7 +55,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
 
   function nodeMark(node: number, host?: number): Mark {
     const classes: string[] = [];
-    // of the places where a tensor is used those count through which the pass goes
+    // a shared tensor is marked only at the uses that the pass goes through
     const passes = host === undefined || host === tree.host[node] || !reached || reached.has(host);
     const summary = passes ? gradients.total.get(node) : undefined;
     if (node === selected) classes.push("selected");
@@ -93,7 +93,7 @@ export function marksOf(state: State, gradients: Gradients): Marks {
     return { classes: classes.join(" "), badge, warm: false, norm: null, tint: known ? numbers.tint(total) : 0, flags: hiddenFlags(group) };
   }
 
-  /** What a closed group hides is flagged on it, once for each kind. */
+  /** The flags of the nodes that a closed group hides, one of each kind. */
   function hiddenFlags(group: number): readonly Flag[] {
     if (!flags.size) return NONE;
     hidden ??= hiddenIn(flags, holder);
@@ -122,10 +122,10 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   };
 }
 
-/** The local derivative on each edge between scalars, where they are wanted. */
+/** The local derivative on each edge between scalars, if that overlay is chosen. */
 function slopesOf(state: State): Map<string, string> {
   const message = state.overlay === "slope" ? answered(state, "slopes")?.message : undefined;
-  const found = new Map<string, Set<string>>(); // an op that takes one scalar twice has two
+  const found = new Map<string, Set<string>>(); // an op that takes one scalar twice has two derivatives
   message?.source.forEach((source, at) => {
     const key = `${source} ${message.target[at]!}`;
     found.set(key, (found.get(key) ?? new Set()).add(numberText(message.value[at], 3)));
@@ -139,7 +139,7 @@ function full(norm: number | null | undefined): string | null {
 
 const NONE: readonly Flag[] = [];
 
-/** The flags of every origin, by node. */
+/** The flags of all origins, by node. */
 function flagsOf({ flags }: State): Map<number, Flag[]> {
   const found = new Map<number, Flag[]>();
   for (const some of flags.values()) {
@@ -165,9 +165,9 @@ function hiddenIn(flags: ReadonlyMap<number, Flag[]>, holder: (node: number) => 
   return found;
 }
 
-/** How many of these nodes (and of `among`) are in a group. */
+/** A function that counts how many of these nodes (and of `among`) are in a group. */
 function counted(tree: Tree, nodes: Iterable<number>, among?: ReadonlySet<number>): (group: number) => number {
-  let of: ((group: number) => number) | undefined; // found when it is first asked for
+  let of: ((group: number) => number) | undefined; // computed on first use
   return (group) => {
     if (!of) {
       const sums = new Float64Array(tree.places.ids.length);
@@ -178,7 +178,7 @@ function counted(tree: Tree, nodes: Iterable<number>, among?: ReadonlySet<number
   };
 }
 
-/** What the nodes of a group have together: their sum, or the largest; NaN where none has a number. */
+/** A function that returns the sum or the maximum of the numbers in a group; NaN if none of its nodes has one. */
 function totalsOf({ overlay, of }: Numbers, tree: Tree): (group: number) => number {
   const join = (a: number, b: number) => (Number.isNaN(a) ? b : Number.isNaN(b) ? a : overlay.total === "sum" ? a + b : Math.max(a, b));
   const sums = new Float64Array(tree.places.ids.length).fill(NaN);

@@ -1,4 +1,4 @@
-// The small overview in a corner of the graph: all boxes on a canvas, and the window as a frame. Hidden while everything is in sight.
+// The small overview in a corner of the graph: all boxes on a canvas, and the window as a frame. Hidden while the whole graph is visible.
 
 import type { Camera } from "./camera";
 import { h } from "../dom";
@@ -6,7 +6,7 @@ import type { Scene } from "./layout";
 
 const WIDTH = 132;
 const HEIGHT = 104;
-const ROOMY = 320; // in a narrower pane it would cover too much
+const ROOMY = 320; // it would cover too much of a narrower pane
 
 export class Minimap {
   readonly element: HTMLElement;
@@ -42,14 +42,14 @@ export class Minimap {
     this.stale = true;
   }
 
-  /** The colours may have changed: they are read anew. */
+  /** Reads the colours again and repaints. */
   repaint(): void {
     this.colours = null;
     this.stale = true;
     if (!this.element.hidden) this.later();
   }
 
-  /** With the next frame: reading colours right after the picture has changed would lay the whole page out twice. */
+  /** Paints in the next frame: reading colours right after the picture has changed would lay out the whole page twice. */
   private later(): void {
     this.frameAsked ||= requestAnimationFrame(() => {
       this.frameAsked = 0;

@@ -1,4 +1,4 @@
-// Names from far away: where the titles on boxes would be too small to read, those of the boxes and groups that have room for one are drawn over them.
+// Names when zoomed far out: where titles would be too small to read, the titles of boxes and groups with enough room are drawn over them.
 
 import { s } from "../dom";
 import { textWidth, TITLE } from "./face";
@@ -6,9 +6,9 @@ import { LEGIBLE } from "./fit";
 import type { Box, Scene } from "./layout";
 import { TOP } from "./tree";
 
-const AROUND = 6; // pixels of room around a name
+const AROUND = 6; // pixels of padding around a name
 
-/** The boxes whose names are drawn at a scale: the innermost ones that have room for them, so long as they are several in their group. */
+/** The boxes whose names are drawn at a scale: the innermost ones with enough room, provided that several of a group have it. */
 export function named({ boxes }: Scene, k: number): Box[] {
   const inside = new Map<number, Box[]>();
   for (const box of boxes) {

@@ -1,4 +1,4 @@
-// First half of the layout of one group: break cycles, put boxes on layers, give links that pass layers lanes, order each layer.
+// First half of the layout of one group: breaks cycles, assigns layers, gives lanes to links that skip layers, and orders each layer.
 
 export interface Link {
   from: number; // box index; ENTRY for the group's own entry
@@ -17,11 +17,11 @@ export interface Span {
 }
 
 export interface Lane {
-  first: number; // the first layer that it passes
+  first: number; // the first layer it passes
   vertices: number[]; // one for each layer
 }
 
-/** Vertices are the boxes, then what else takes room in a row: lanes, and the group's own ports. */
+/** Vertices are the boxes, followed by everything else that takes room in a row: lanes, and the group's ports. */
 export interface Ordered {
   layer: Int32Array; // of each box
   layers: number[][]; // boxes, in order across
@@ -30,18 +30,18 @@ export interface Ordered {
   lanes: Map<string, Lane>;
   entry: Map<number, number>; // net -> vertex
   exit: Map<number, number>;
-  back: boolean[]; // for each link: it closes a cycle
+  back: boolean[]; // for each link: whether it closes a cycle
 }
 
 /** Where along a box, from 0 to 1, a net leaves or enters it. */
 export type Share = (box: number, net: number, leaves: boolean) => number;
 
-/** Links with one key share a lane. */
+/** The key of the lane that a link uses; links with the same key share it. */
 export function laneKey(link: Link, row: number, back: boolean): string {
   return back ? `b${row}` : `${link.from} ${link.net}`;
 }
 
-/** The rows of `links` that share a lane, by its key. */
+/** The rows of `links` that share a lane, by the lane's key. */
 export function byLane(links: readonly Link[], back: readonly boolean[]): Map<string, number[]> {
   const found = new Map<string, number[]>();
   links.forEach((link, row) => {
@@ -53,7 +53,7 @@ export function byLane(links: readonly Link[], back: readonly boolean[]): Map<st
   return found;
 }
 
-/** Puts `count` boxes, numbered in order of creation, on layers. Without `share` nets meet boxes in their middle. */
+/** Assigns layers to `count` boxes, numbered in order of creation. Without `share`, nets meet boxes at their middle. */
 export function orderBoxes(count: number, links: readonly Link[], share?: Share): Ordered {
   const back = cycles(count, links);
   const parents: number[][] = Array.from({ length: count }, () => []);
@@ -72,7 +72,7 @@ export function orderBoxes(count: number, links: readonly Link[], share?: Share)
   return { ...mesh, layer, rows, layers, back };
 }
 
-/** Marks the links that close a cycle, by an iterative depth-first search in order of creation. */
+/** Marks the links that close a cycle, by iterative depth-first search in order of creation. */
 function cycles(count: number, links: readonly Link[]): boolean[] {
   const back: boolean[] = new Array<boolean>(links.length).fill(false);
   const out: number[][] = Array.from({ length: count }, () => []);
@@ -105,7 +105,10 @@ function cycles(count: number, links: readonly Link[]): boolean[] {
   return back;
 }
 
-/** Layer = 1 + the deepest parent's; what hangs on nothing but sources sits right before its first consumer. No layer is empty. */
+/**
+ * Layer = 1 + the deepest parent's. A box fed only by sources that feed nothing else is placed right before its first consumer. No layer is
+ * empty.
+ */
 function assignLayers(parents: number[][], children: number[][], entered: ReadonlySet<number>): Int32Array {
   const count = parents.length;
   const layer = new Int32Array(count);
@@ -132,7 +135,7 @@ function assignLayers(parents: number[][], children: number[][], entered: Readon
   return layer.map((old) => dense.get(old)!);
 }
 
-/** The rows in order of creation, and lanes for what runs past them. */
+/** The rows in order of creation, with lanes for the links that pass them. */
 function meshOf(layer: Int32Array, links: readonly Link[], back: readonly boolean[]): Pick<Ordered, "rows" | "spans" | "lanes" | "entry" | "exit"> {
   const depth = layer.reduce((most, at) => Math.max(most, at + 1), 0);
   const rows: number[][] = Array.from({ length: depth + 2 }, () => []);
@@ -173,7 +176,7 @@ function meshOf(layer: Int32Array, links: readonly Link[], back: readonly boolea
 
 // -- crossings -----------------------------------------------------------------------------------------------------------------
 
-/** Whether what was made first stands to the right more often than to the left: the mirror image crosses no more, and reads better. */
+/** Whether earlier boxes are right of later ones more often than left: the mirror image has the same crossings and reads better. */
 function leansLeft(rows: readonly number[][]): boolean {
   let lean = 0;
   for (const row of rows) for (let at = 1; at < row.length; at++) lean += row[at]! > row[at - 1]! ? 1 : -1;
@@ -182,11 +185,11 @@ function leansLeft(rows: readonly number[][]): boolean {
 
 interface End {
   other: number; // vertex in the neighbouring row
-  share: number; // where on the other
-  own: number; // where on this one
+  share: number; // position on the other vertex
+  own: number; // position on this one
 }
 
-/** Orders each row: medians of the neighbours, sweep after sweep, then swaps of two; the fewest crossings seen are kept. */
+/** Orders each row: repeated sweeps by the neighbours' medians, then pairwise swaps; keeps the order with the fewest crossings seen. */
 function untangled(start: readonly number[][], spans: readonly Span[], boxes: number, share: Share): number[][] {
   const count = start.reduce((sum, row) => sum + row.length, 0);
   const above: End[][] = Array.from({ length: count }, () => []);
@@ -230,7 +233,7 @@ function untangled(start: readonly number[][], spans: readonly Span[], boxes: nu
   return best;
 }
 
-/** Sorts a row; what has no median keeps its place. `late`: among equals the later comes first. */
+/** Sorts a row by medians; vertices without one keep their place. `late` puts the later of two equals first. */
 function byMedian(row: number[], of: (vertex: number) => number | null, late: boolean): void {
   const wishes = new Map(row.map((vertex) => [vertex, of(vertex)]));
   const moving = row.filter((vertex) => wishes.get(vertex) !== null);
@@ -242,7 +245,7 @@ function byMedian(row: number[], of: (vertex: number) => number | null, late: bo
   });
 }
 
-/** The median; of an even number the one in the middle of the two, nearer to the denser side (Gansner et al. 1993, figure 3-2). */
+/** The median; for an even count, between the two middle values, nearer to the denser side (Gansner et al. 1993, figure 3-2). */
 function median(values: number[]): number | null {
   if (!values.length) return null;
   values.sort((a, b) => a - b);
@@ -253,7 +256,7 @@ function median(values: number[]): number | null {
   return left + right ? (values[m - 1]! * right + values[m]! * left) / (left + right) : (values[m - 1]! + values[m]!) / 2;
 }
 
-/** Swaps neighbours in a row while that saves crossings. */
+/** Swaps neighbours in a row while that reduces crossings. */
 function swapPairs(rows: readonly number[][], above: readonly End[][], below: readonly End[][], place: Float64Array): void {
   const saved = (near: readonly End[][], v: number, w: number): number => {
     let gain = 0;
@@ -291,7 +294,7 @@ function crossingsOf(rows: readonly number[][], below: readonly End[][], place: 
   return total;
 }
 
-/** How many pairs of lines cross that lead from one side, at the first number, to the other, at the second. */
+/** The number of pairs of lines that cross, each line given by its positions on the two sides. */
 export function inversions(lines: readonly (readonly [number, number])[]): number {
   if (lines.length < 2) return 0;
   const sorted = [...lines].sort((a, b) => a[0] - b[0] || a[1] - b[1]);

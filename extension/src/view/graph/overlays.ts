@@ -1,4 +1,4 @@
-// What boxes can show besides their words: one number for each node, as a badge and a tint.
+// Overlays: one number per node, shown on its box as a badge and a tint.
 
 import { readBuffer } from "../buffers";
 import { answered, type Recording, type State } from "../store";
@@ -7,17 +7,17 @@ import { bytesText, countText, durationText, numberText } from "../words";
 export interface Overlay {
   name: string;
   label: string; // in the toolbar
-  sentence: string; // said when it is chosen
-  metric: string | null; // what the kernel is asked for; null: it is known here
-  moves: boolean; // it is another one after a step of the pass
+  sentence: string; // announced when it is chosen
+  metric: string | null; // requested from the kernel; null: known here
+  moves: boolean; // changes after a step of the pass
   text(value: number): string;
-  total: "sum" | "max"; // what a closed group shows of its nodes
+  total: "sum" | "max"; // how a closed group combines its nodes' numbers
   scale: "from zero" | "decades"; // of the tint
 }
 
 const three = (value: number) => numberText(value, 3);
 
-// The first one shows the norms of the pass and the widths of edges, from the steps themselves.
+// The first one shows the gradient norms of the pass and the widths of edges, taken from the steps themselves.
 export const OVERLAYS: readonly Overlay[] = [
   overlay("gradient", "gradients", "Boxes show gradient norms; edges are as wide as their gradients' logarithm."),
   overlay("bytes", "bytes", "Boxes show the bytes of their results.", { text: bytesText }),
@@ -57,20 +57,20 @@ export function overlayOf(name: string): Overlay {
   return OVERLAYS.find((one) => one.name === name) ?? OVERLAYS[OVERLAYS.length - 1]!;
 }
 
-/** Those that this recording has numbers for: a difference only where two recordings were compared. */
+/** The overlays that this recording has numbers for: "difference" only if two recordings were compared. */
 export function offeredOverlays(recording: Recording | null): readonly Overlay[] {
   return recording?.view === "difference" ? OVERLAYS : OVERLAYS.filter(({ name }) => name !== "difference");
 }
 
 export interface Numbers {
   overlay: Overlay;
-  of(node: number): number; // NaN: none
+  of(node: number): number; // NaN: no number
   tint(value: number): number; // 0 to 1
 }
 
-const LEAST = 0.08; // of a tint that is there at all
+const LEAST = 0.08; // smallest visible tint
 
-/** The overlay's numbers; null for overlays without any, and while they have not come. */
+/** The overlay's numbers; null for overlays without numbers, and until the numbers have arrived. */
 export function numbersOf(state: State): Numbers | null {
   const chosen = overlayOf(state.overlay);
   const values = columnOf(state, chosen);

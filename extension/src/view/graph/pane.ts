@@ -1,4 +1,4 @@
-// The graph pane: keeps the SVG in step with the scene, draws only what is near the window, animates changes, moves the camera.
+// The graph pane: updates the SVG from the scene, draws only what is near the window, animates changes and moves the camera.
 
 import { listenGestures, zoomAt, type Camera } from "./camera";
 import { h, s, setAttribute } from "../dom";
@@ -19,17 +19,17 @@ import { litOf, NONE_LIT, type Lit } from "./trace";
 import { prefersStill } from "../theme";
 import type { Wire } from "./wires";
 
-const CLOSE = 1.3; // from this scale on wires have labels
-const BARE = LEGIBLE / (TITLE * MOST_GROWTH); // and below this not even they, but the names of what has room for one
-const BARE_MANY = 0.5; // of many boxes
-const DRAW_ALL = 300; // boxes: with fewer no culling is worth its while
+const CLOSE = 1.3; // from this scale on, wires have labels
+const BARE = LEGIBLE / (TITLE * MOST_GROWTH); // below this scale not even titles are drawn, only the names that have room
+const BARE_MANY = 0.5; // the same for graphs with many boxes
+const DRAW_ALL = 300; // boxes: culling does not pay off for fewer
 const FLIP = 200; // milliseconds
-const MARGIN = 8; // a revealed box keeps this distance from the border
+const MARGIN = 8; // distance of a revealed box from the border
 
 export class GraphPane {
   readonly element: HTMLElement;
   scene: Scene | null = null;
-  anchor = ""; // the box that stays where it is on the screen when the next scene comes
+  anchor = ""; // key of the box that keeps its position on screen when the next scene is shown
   private camera: Camera = { x: 0, y: 0, k: 1 };
   private readonly svg = s("svg", { role: "none" });
   private readonly world = s("g", { role: "none" });
@@ -38,7 +38,7 @@ export class GraphPane {
   private readonly over = s("g", { role: "none" });
   private readonly pinned = s("g", { role: "none" });
   private readonly names = s("g", { class: "names", "aria-hidden": "true" });
-  private namesAt = 0; // the scale they were drawn for
+  private namesAt = 0; // the scale the names were drawn for
   private readonly minimap = new Minimap((x, y) => {
     const { k } = this.camera;
     this.moveByHand({ k, x: this.size.w / 2 - x * k, y: this.size.h / 2 - y * k });
@@ -50,18 +50,18 @@ export class GraphPane {
   private marks: Marks | null = null;
   private focusKey = "";
   private faces: Faces = new Map();
-  private showsKept = false; // wires whose results the tape keeps are drawn as such
+  private showsKept = false; // whether wires are marked whose results the tape saves
   private lit: Lit = NONE_LIT;
-  private spare: Spare | null = null; // while a scene takes the place of another one of the same nodes
-  private window: [number, number, number, number] | null = null; // what is drawn, in scene units
+  private spare: Spare | null = null; // reusable elements, while a scene replaces another one of the same nodes
+  private window: [number, number, number, number] | null = null; // the drawn region, in scene units
   private frame = 0;
   private gliding = 0;
   private goal: Camera | null = null; // where a glide ends
-  private named = 0; // from this scale on groups have names
-  private closeUp = false; // so near that wires say what flows along them
-  most = 1; // the scale to which fitting enlarges a graph
-  private moved: "" | "fitted" | "by hand" = ""; // what the user last did to the camera
-  private aim = ""; // the box that was last brought into sight
+  private named = 0; // from this scale on, groups show names
+  private closeUp = false; // near enough for labels on wires
+  most = 1; // the largest scale at which fitting shows a graph
+  private moved: "" | "fitted" | "by hand" = ""; // how the user last moved the camera
+  private aim = ""; // key of the box last revealed
   size = { w: 0, h: 0 };
   private readonly stop: (() => void)[] = [];
 
@@ -69,7 +69,7 @@ export class GraphPane {
     private readonly events: GraphEvents,
     private readonly prefix: string,
   ) {
-    // Frames are all but transparent and lie over the wires, so that their titles stay readable.
+    // Frames are nearly transparent and lie over the wires, so that their titles stay readable.
     this.world.append(this.wires, this.under, this.over, this.pinned, this.names);
     this.headers = new Headers(this.pinned);
     this.svg.append(this.world);
@@ -107,7 +107,7 @@ export class GraphPane {
     this.anchor = "";
     const sameRecording = this.recording?.name === recording.name;
     const oldDrawn = new Map(this.drawnBoxes);
-    // What says the same as before is not drawn anew.
+    // Unchanged elements are reused.
     const same = before && this.recording?.nodes === recording.nodes && this.recording.tree.host === recording.tree.host && this.recording.tree.plain === recording.tree.plain;
     this.spare = same ? { scene: before, boxes: oldDrawn, wires: new Map(this.drawnWires), said: new Map(before.wires.map((wire) => [wire.key, wire])) } : null;
     this.scene = scene;
@@ -136,7 +136,7 @@ export class GraphPane {
     for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
   }
 
-  /** Puts on the boxes what is known of their nodes. */
+  /** Adds the known information about nodes to their boxes. */
   dress(recording: Recording, faces: Faces, showsKept: boolean): void {
     const other = this.showsKept !== showsKept || showsKept;
     [this.recording, this.faces, this.showsKept] = [recording, faces, showsKept];
@@ -151,7 +151,7 @@ export class GraphPane {
     }
   }
 
-  /** The nodes that have a box or a pill of their own now. */
+  /** The nodes that currently have a box or a pill. */
   nodesDrawn(): number[] {
     const drawn: number[] = [];
     for (const { kind, id, face } of this.scene?.boxes ?? []) {
@@ -160,7 +160,7 @@ export class GraphPane {
     return drawn;
   }
 
-  /** Lights what is traced, and what is next to the selected node. With `soon` another scene is about to be shown. */
+  /** Highlights the trace and the neighbours of the selected node. `soon`: another scene is about to be shown. */
   trace({ recording, open, selected, trace }: State, soon: boolean): void {
     this.lit = recording ? litOf(recording, open, selected, trace) : NONE_LIT;
     this.element.classList.toggle("traced", trace !== null);
@@ -182,13 +182,13 @@ export class GraphPane {
     if (before !== key) for (const wire of this.scene?.wires ?? []) this.markWireOf(wire);
   }
 
-  /** Moves the camera only if the box is not in sight. */
+  /** Moves the camera only if the box is not visible. */
   reveal(key: string): void {
     const box = this.boxOf(key);
     this.aim = box?.key ?? "";
     if (!box || !this.size.w) return;
     const { x, y, k } = this.camera;
-    // Of an open group the title is enough.
+    // For an open group, the title is enough.
     const [w, high] = box.kind === "open" ? [Math.min(box.w, 160), HEADER] : [box.w, box.h];
     const inside = (start: number, extent: number, room: number, covered = 0) => {
       const margin = Math.max(0, Math.min(MARGIN, (room - extent) / 2 - 1));
@@ -200,11 +200,11 @@ export class GraphPane {
     const to = Math.max(k, WORDS);
     const [cx, cy] = [box.x + Math.min(w, this.size.w / to) / 2, box.y + Math.min(high, this.size.h / to) / 2];
     const goal = viewOf(this.scene!, this.size, to, cx, cy);
-    // A direction in which the box is in sight stays as it is.
+    // An axis along which the box is already visible does not move.
     this.glide({ k: to, x: across && to === k ? x : goal.x, y: along && to === k ? y : goal.y });
   }
 
-  /** The colours have changed. */
+  /** Repaints after the colours have changed. */
   repaint(): void {
     this.minimap.repaint();
   }
@@ -215,7 +215,7 @@ export class GraphPane {
     this.move(wholeView(this.scene, this.size, this.most));
   }
 
-  /** The view that a new graph gets. */
+  /** Resets the camera to a new graph's initial view. */
   home(): void {
     if (!this.scene) return;
     this.arrive();
@@ -232,7 +232,7 @@ export class GraphPane {
     return this.scene?.byKey.get(this.carrier(key) ?? "");
   }
 
-  /** The box itself, or the one that carries it as a pill. */
+  /** The key of the box itself, or of the box that carries it as a pill. */
   private carrier(key: string): string | undefined {
     if (this.scene?.byKey.has(key)) return key;
     const node = key.startsWith("n") ? Number(key.slice(1)) : -1;
@@ -257,7 +257,7 @@ export class GraphPane {
     advance();
   }
 
-  /** Ends a glide at its goal, so that its next frame cannot overtake another scene, size or camera. A drag starts from there too. */
+  /** Ends a glide at its goal, so that its next frame does not override a new scene, size or camera. Drags start there. */
   private arrive(): Camera {
     cancelAnimationFrame(this.gliding);
     this.camera = this.goal ?? this.camera;
@@ -329,14 +329,14 @@ export class GraphPane {
     this.headers.stick(this.drawnBoxes, bare || !this.size.w ? null : view);
   }
 
-  /** Draws the names of what has room for one at a scale; 0: none. */
+  /** Draws the names that fit at a scale; 0: none. */
   private showNames(k: number): void {
     if (this.namesAt === k) return;
     this.namesAt = k;
     this.names.replaceChildren(...(k && this.scene ? drawNames(this.scene, k) : []));
   }
 
-  /** Draws what has come near the window since the last time. */
+  /** Draws everything near the window, if the window has left the region drawn so far. */
   private drawNear(view: readonly [number, number, number, number]): void {
     const held = this.window;
     if (held && held[0] <= view[0] && held[1] <= view[1] && held[2] >= view[2] && held[3] >= view[3]) return;
@@ -380,7 +380,7 @@ export class GraphPane {
     }
   }
 
-  /** The element that was drawn for a box that looked the same, moved to where it is now. */
+  /** The reusable element of a box that looked the same, moved to the box's new position. */
   private spareBox(box: Box): SVGGElement | undefined {
     const [element, old] = [this.spare?.boxes.get(box.key), this.spare?.scene.byKey.get(box.key)];
     if (!element || !old || looks(old) !== looks(box)) return undefined;
@@ -446,7 +446,7 @@ interface Spare {
   said: ReadonlyMap<string, Wire>;
 }
 
-/** All that a box shows, but for where it stands. */
+/** Everything that a box shows, except its position. */
 function looks({ kind, depth, w, h, face }: Box): string {
   return JSON.stringify([kind, depth, w, h, face]);
 }

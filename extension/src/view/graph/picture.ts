@@ -1,4 +1,4 @@
-// The graph as a stand-alone SVG: all of it, with its marks, in plain colours that need no style sheet of the page.
+// Exports the whole graph, with its marks, as a stand-alone SVG whose colours do not depend on the page's style sheet.
 
 import { s } from "../dom";
 import { drawBox, drawWire, markBox, markWire } from "./draw";
@@ -8,7 +8,7 @@ import { marksOf } from "./marks";
 import sceneCss from "./scene.css";
 import { START, type Direction, type State } from "../store";
 
-/** Colours by the names that scene.css uses; what is missing keeps the light theme's. */
+/** Looks up a colour by its name in scene.css; for "" the light theme's colour is used. */
 export type Palette = (name: string) => string;
 
 export const LIGHT: Record<string, string> = {
@@ -29,7 +29,7 @@ export const LIGHT: Record<string, string> = {
   "--wb-font": "system-ui, sans-serif",
 };
 
-/** The SVG text of the whole graph as it stands. */
+/** The whole graph in its current state as SVG text. Throws an Error if there is no recording. */
 export function toSvg(state: State, direction: Direction, palette: Palette = () => ""): string {
   const { recording } = state;
   if (!recording) throw new Error("There is no graph to save yet.");

@@ -1,4 +1,4 @@
-// Second half of the layout of one group: coordinates. "Main" runs with the data flow, "cross" across it.
+// Second half of the layout of one group: coordinates. "Main" runs along the data flow, "cross" across it.
 
 import { coordinates } from "./cross";
 import type { Link, Ordered } from "./order";
@@ -20,11 +20,11 @@ export interface Placed {
   layer: Int32Array;
   layers: Band[];
   lanes: ReadonlyMap<string, LaneAt>; // by `laneKey`
-  entry: ReadonlyMap<number, number>; // net -> where it crosses the group's border
+  entry: ReadonlyMap<number, number>; // net -> position on the group's border
   exit: ReadonlyMap<number, number>;
 }
 
-/** Where a lane runs: a cross coordinate for each layer from `first` on. */
+/** The path of a lane: a cross coordinate for each layer from `first` on. */
 export interface LaneAt {
   first: number;
   cross: number[];
@@ -41,16 +41,16 @@ export const GAP_MAIN = 32;
 
 export const BESIDE = 16; // between a lane and a box
 const LANES = 12; // between two lanes
-const PORTS = 16; // between two ports of the group
+const PORTS = 16; // between two of the group's ports
 
-/** Everything across the flow; along it the layers are stacked once it is known how much room the wires between them need. */
+/** Places everything across the flow. Layers are stacked along the flow later, when the room for the wires between them is known. */
 export function placeBoxes(sizes: readonly Size[], ports: readonly (Ports | null)[], ordered: Ordered): Placed {
   const { layer, layers, rows, spans, lanes } = ordered;
   const boxes = sizes.length;
   const inRow = new Set([...rows[0]!, ...rows.at(-1)!]);
   const half = (vertex: number) => (vertex < boxes ? sizes[vertex]!.cross / 2 : 0);
   const gap = (a: number, b: number) => (inRow.has(a) ? PORTS : a < boxes ? (b < boxes ? GAP_CROSS : BESIDE) : b < boxes ? BESIDE : LANES);
-  // Between two open groups not the ports but the groups shall be in line: a row of iterations would drift to one side.
+  // Two open groups are aligned by their centres rather than their ports, since a row of iterations would otherwise drift to one side.
   const whole = (vertex: number, other: number) => vertex < boxes && ports[vertex] && other < boxes && ports[other];
   const leaves = (vertex: number, net: number) => (vertex < boxes ? exitOffset(sizes, ports, vertex, net) - half(vertex) : 0);
   const enters = (vertex: number, net: number) => (vertex < boxes ? entryOffset(sizes, ports, vertex, net) - half(vertex) : 0);
@@ -79,7 +79,7 @@ export function entryOffset(sizes: readonly Size[], ports: readonly (Ports | nul
   return ports[box]?.entry.get(net) ?? sizes[box]!.cross / 2;
 }
 
-/** Places new boxes around those of an earlier layout, which stay exactly where they are; `was` is a box's earlier index, or -1. */
+/** Places new boxes around those of an earlier layout, which do not move; `was` is a box's earlier index, or -1. */
 export function placeMore(
   kept: Placed,
   was: readonly number[],
@@ -94,7 +94,7 @@ export function placeMore(
   const layers: Band[] = kept.layers.map(({ start, size }) => ({ start, size, boxes: [] }));
   const there = was.map((old) => old >= 0);
   there.forEach((known, box) => known && layers[layer[box]!]!.boxes.push(box));
-  const final = layers.at(-1); // open groups may have grown in it
+  const final = layers.at(-1); // open groups in it may have grown
   for (const box of final?.boxes ?? []) final!.size = Math.max(final!.size, main[box]! + sizes[box]!.main - final!.start);
   const into: Link[][] = sizes.map(() => []);
   const out: Link[][] = sizes.map(() => []);
@@ -134,7 +134,7 @@ export function placeMore(
   return { main, cross, layer, layers, lanes: new Map(), entry: new Map(), exit: new Map() };
 }
 
-/** The number nearest to `wish`, at least `floor`, in none of the open intervals; `lean` makes one way aside look nearer. */
+/** The number nearest to `wish`, at least `floor`, outside the open intervals; `lean` makes one direction seem nearer. */
 export function nearestFree(wish: number, taken: readonly (readonly [number, number])[], floor = -Infinity, lean = 0): number {
   const merged: [number, number][] = [];
   for (const [low, high] of [...taken].sort((a, b) => a[0] - b[0])) {

@@ -1,4 +1,4 @@
-// Clicks on the graph's boxes, pills, headers and sliders, and what they ask for.
+// Dispatches clicks on the graph's boxes, pills, headers and sliders.
 
 import type { Window } from "./fit";
 
@@ -6,20 +6,20 @@ export interface GraphEvents {
   select(node: number): void;
   focus(key: string): void;
   toggle(group: number): void;
-  /** Of a loop or fold another part, or all of them, is to be shown. */
+  /** Show another part of a loop or fold, or all of them. */
   iterate(loop: number, to: number): void;
-  /** A second node: what lies between it and the selected one is asked for. */
+  /** A second node was chosen: trace what lies between it and the selected one. */
   connect(node: number): void;
   breakpoint(node: number): void;
-  /** The name of what the boxes show. */
+  /** The name of the current overlay. */
   overlay(): string;
-  /** The pane has another size; `keep`: the user has moved the camera. */
+  /** The pane's size has changed; `keep`: the user has moved the camera. */
   resized(to: Window, keep: boolean): void;
 }
 
 export function listenPresses(element: HTMLElement, svg: SVGSVGElement, events: GraphEvents): void {
   svg.addEventListener("pointerdown", (event) => slides(svg, events, event));
-  // A double click means what its first click was on: that one may have moved the camera.
+  // A double click refers to the target of its first click, which may have moved the camera.
   let meant = element as Element;
   element.addEventListener("click", (event) => {
     if (event.detail <= 1) meant = event.target as Element;
@@ -28,7 +28,7 @@ export function listenPresses(element: HTMLElement, svg: SVGSVGElement, events: 
   element.addEventListener("dblclick", () => doubleClicked(events, meant));
 }
 
-/** A press on a loop's slider: what it stands for follows the pointer until it is let go. The graph is not dragged by that. */
+/** A press on a loop's slider: the item follows the pointer until it is released, and the graph is not dragged. */
 function slides(svg: SVGSVGElement, events: GraphEvents, event: PointerEvent): void {
   const grip = (event.target as Element).closest<SVGElement>("[data-slider]");
   if (!grip || event.button) return;
@@ -71,7 +71,7 @@ function doubleClicked(events: GraphEvents, target: Element): void {
   if (group) events.toggle(Number(group));
 }
 
-/** The id of the group whose box or header this is part of. */
+/** The id of the group whose box or header contains the target. */
 function groupAt(target: Element): string | undefined {
   const { group, header } = target.closest<SVGElement>("[data-group], [data-header]")?.dataset ?? {};
   return group ?? header;

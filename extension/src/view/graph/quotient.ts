@@ -1,4 +1,4 @@
-// Which boxes each open group has, and which links lead between them: edges of what is hidden are those of the closed group that hides it.
+// The boxes in each open group and the links between them. Edges of hidden nodes become edges of the closed group that hides them.
 
 import { ENTRY, EXIT, type Link } from "./order";
 import type { Recording } from "../store";
@@ -9,17 +9,17 @@ export interface Room {
   index: Map<string, number>;
   links: Link[];
   ends: { source: number; consumers: number[] }[]; // per link
-  nets: number[]; // local net -> what wires are told apart by
+  nets: number[]; // local net -> what distinguishes its wires
   netOf: Map<number, number>;
   byEnds: Map<string, number>;
-  between: Map<string, number>; // wires between two closed groups, or any two boxes of a plain tree
-  lastOf: Map<string, string>; // and the last one of them
+  between: Map<string, number>; // number of wires between two closed groups, or any two boxes of a plain tree
+  lastOf: Map<string, string>; // and the last of these wires
 }
 
 const MANY_WIRES = 12;
-const MOST_LIVE = 800; // wires of one group while the code runs, many times a second; the others come when it ends
+const MOST_LIVE = 800; // wires of one group while the code runs, which updates often; the others are added when it ends
 
-/** For each open group the boxes in it and the links between them. */
+/** The boxes in each open group and the links between them. */
 export function quotient(recording: Recording, open: ReadonlySet<number>): Map<number, Room> {
   const { tree, edges } = recording;
   const rooms = new Map<number, Room>();
@@ -36,9 +36,10 @@ export function quotient(recording: Recording, open: ReadonlySet<number>): Map<n
   };
   visit(TOP, []);
 
-  // Most edges of a large recording lie within closed groups, so this must be quick: only where all around is open ids are looked up.
+  // Most edges of a large recording lie within closed groups, so this must be fast: ids are looked up only where all groups around are
+  // open.
   const { ids, up } = tree.places;
-  const closed = new Float64Array(ids.length).fill(TOP); // of each place the outermost closed group, TOP when all are open
+  const closed = new Float64Array(ids.length).fill(TOP); // for each place the outermost closed group, TOP if all are open
   for (let at = 1; at < ids.length; at++) {
     const around = closed[up[at]!]!;
     if (around !== TOP) {
@@ -50,12 +51,12 @@ export function quotient(recording: Recording, open: ReadonlySet<number>): Map<n
     else if (!open.has(id)) closed[at] = id;
   }
   const isClosed = ({ members }: Room, at: number) => members[at]!.startsWith("g") && !open.has(Number(members[at]!.slice(1)));
-  let origin = 0; // what wires are told apart by: the result that flows; of an architecture the box that it comes from
+  let origin = 0; // what distinguishes wires: the result that flows, or in an architecture the box it comes from
   const link = (group: number, from: number, to: number, source: number, consumer: number, slot: number) => {
     const room = rooms.get(group)!;
     const net = room.netOf.get(origin) ?? room.nets.length;
     let ends = `${from} ${to} ${net} ${tree.plain ? 0 : slot}`;
-    // Between two closed groups so many wires say all that thousands would; of an architecture one does, whatever closed groups hide.
+    // Between two closed groups MANY_WIRES wires say as much as thousands; in an architecture one wire is enough between any two boxes.
     if (from >= 0 && to >= 0 && !room.byEnds.has(ends) && (tree.plain || (isClosed(room, from) && isClosed(room, to)))) {
       const pair = `${from} ${to}`;
       const drawn = room.between.get(pair) ?? 0;

@@ -1,4 +1,4 @@
-// Edge routes within one group: curves only in the free channels between layers, long links on straight side lanes past the boxes.
+// Edge routes within one group: curves in the free channels between layers, and straight lanes past the boxes for long links.
 
 import { channelOf, TRACK, type Bend, type Channel } from "./channel";
 import { byLane, ENTRY, EXIT, laneKey, type Link } from "./order";
@@ -12,19 +12,19 @@ export interface Route {
   segments: Segment[];
 }
 
-/** The common part of several links of one net: from the box to where the last of them leaves the lane. */
+/** The part shared by several links of one net: from the box to where the last of them leaves the lane. */
 export interface Trunk extends Route {
   links: number[];
 }
 
 export interface Routed {
-  routes: Route[]; // one per link; from the trunk on, where it has one
+  routes: Route[]; // one per link; starts at the trunk, if it has one
   trunks: Trunk[];
-  entry: ReadonlyMap<number, number>; // net -> cross of the group's port
+  entry: ReadonlyMap<number, number>; // net -> cross coordinate of the group's port
   exit: ReadonlyMap<number, number>;
   start: number; // main coordinates of the group's borders
   end: number;
-  low: number; // the least and the largest cross coordinate in use
+  low: number; // least and largest cross coordinate in use
   high: number;
 }
 
@@ -38,17 +38,17 @@ interface Lane {
 const CLEAR = 12; // between a lane and a box, and between lanes
 const PORT_SPACING = 14;
 
-/** What the routing of a group is made from. The layers of one that is laid out anew are stacked here, as far apart as its wires need. */
+/** Input of the routing of a group. The layers of a new layout are stacked here, as far apart as their wires need. */
 export interface RouteInput {
   sizes: readonly Size[];
   ports: readonly (Ports | null)[];
   links: readonly Link[];
   back: readonly boolean[];
   placed: Placed;
-  gap: number; // between two layers, where wires need no more
-  lead: number; // main room between the border and the first layer
+  gap: number; // minimum distance between two layers
+  lead: number; // main distance between the border and the first layer
   floor: number; // lanes stay at or above this cross coordinate
-  grown: boolean; // boxes keep the places that they have
+  grown: boolean; // boxes keep their places
 }
 
 export function routeLinks(input: RouteInput): Routed {
@@ -66,7 +66,7 @@ export function routeLinks(input: RouteInput): Routed {
   const centre = (box: number) => cross[box]! + sizes[box]!.cross / 2;
   const target = (link: Link) => cross[link.to]! + entryOffset(sizes, ports, link.to, link.net);
 
-  // Lanes: one for each result that passes a layer, as near as possible to where it is going.
+  // Lanes: one for each result that passes a layer, as near as possible to its target.
   const lanes: Lane[] = [];
   const laneOf: (Lane | null)[] = links.map(() => null);
   for (const [key, rows] of byLane(links, back)) {
@@ -114,7 +114,7 @@ export function routeLinks(input: RouteInput): Routed {
   const inLane = (lane: Lane, at: number) => lane.cross[at - lane.first]!;
   const out = (link: Link) => (link.from === ENTRY ? entry.get(link.net)! : leaving.get(`${link.from} ${link.net}`)!);
   const into = (row: number) => (links[row]!.to === EXIT ? exit.get(links[row]!.net)! : arriving[row]!);
-  // Channel c lies before layer c. In it, by result and where that comes from, to where it goes.
+  // Channel c lies before layer c. Bends are keyed by result and start, and list the ends.
   const bends: Map<string, Bend>[] = Array.from({ length: count + 1 }, () => new Map());
   const bend = (channel: number, net: string, from: number, to: number) => {
     const key = `${net} ${from}`;
@@ -159,7 +159,7 @@ export function routeLinks(input: RouteInput): Routed {
   for (const lane of lanes) for (const at of lane.cross) reach(at, 4);
   for (const port of [...entry.values(), ...exit.values()]) reach(port, 4);
 
-  /** Through channel `at` to another cross coordinate: on the result's track, or in a curve. */
+  /** Passes through channel `at` to another cross coordinate: on the result's track, or in a curve. */
   const pass = (pen: Pen, at: number, net: string, to: number) => {
     const track = channels[at]!.tracks.get(`${net} ${pen.cross}`);
     if (track === undefined) return pen.curve(bandStart(at), to);
@@ -209,7 +209,7 @@ export function routeLinks(input: RouteInput): Routed {
 
 const CURVES: Channel = { tracks: new Map(), count: 0 };
 
-/** How far apart two layers stand: more where there are tracks, or where curves run far across, so that they stay readable. */
+/** The distance between two layers: larger for tracks and for curves that run far across, so that they stay readable. */
 function roomOf(bends: readonly Bend[], { count }: Channel, gap: number): number {
   if (count) return gap + count * TRACK;
   let reach = 0;
@@ -217,7 +217,7 @@ function roomOf(bends: readonly Bend[], { count }: Channel, gap: number): number
   return gap + Math.round(Math.min(44, Math.max(0, reach - 120) * 0.12));
 }
 
-/** Draws one route: lines along the flow, curves and tracks across it within a channel, turns around at its end. */
+/** Draws one route: lines along the flow, curves and tracks across it within a channel, and turns at its end. */
 class Pen {
   readonly route: Route;
   private at: [number, number];
@@ -243,7 +243,7 @@ class Pen {
     this.at = [main, cross];
   }
 
-  /** Along a track at `main` to `cross`, around two corners. */
+  /** Follows a track at `main` to `cross`, around two corners. */
   across(main: number, cross: number): void {
     const by = cross - this.at[1];
     const corner = Math.min(7, Math.abs(by) / 2, Math.max(1, main - this.at[0]));
@@ -262,7 +262,7 @@ class Pen {
   }
 }
 
-/** The free cross coordinate nearest to `wish` past layers `first` to `last`; around a box on the side that `lean` points to. */
+/** The free cross coordinate nearest to `wish` past layers `first` to `last`; `lean` decides the side on which it passes a box. */
 function corridor(input: RouteInput, lanes: readonly Lane[], first: number, last: number, wish: number, lean: number): number {
   const { sizes, placed, floor } = input;
   const taken = new Map<number, number>();
@@ -282,7 +282,7 @@ function corridor(input: RouteInput, lanes: readonly Lane[], first: number, last
   return nearestFree(wish, [...taken], floor, lean);
 }
 
-/** Where each result leaves its box: in the middle, or side by side where a closed group has several results. */
+/** Where each result leaves its box: in the middle, or side by side if a closed group has several results. */
 function exits(
   sizes: readonly Size[],
   ports: readonly (Ports | null)[],
@@ -339,7 +339,7 @@ function portWishes(links: readonly Link[], mine: (link: Link) => boolean, wish:
   return [...wishes].map(([net, all]) => [net, all.sort((a, b) => a - b)[all.length >> 1]!]);
 }
 
-/** Keeps ports apart, each as near as possible to its wish; those that have a place keep it. */
+/** Keeps ports apart, each as near as possible to its preferred position; ports that are all placed already are unchanged. */
 function spread(wishes: [number, number][], placed: ReadonlyMap<number, number>): ReadonlyMap<number, number> {
   if (wishes.every(([net]) => placed.has(net))) return placed;
   const ordered = wishes.sort((a, b) => a[1] - b[1] || a[0] - b[0]);

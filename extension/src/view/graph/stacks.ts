@@ -1,13 +1,13 @@
-// Of a loop or fold one part is shown; what comes before and after it is hidden in groups that stand for it.
+// Shows one part of each loop or fold; the parts before and after it are hidden in placeholder groups.
 
 import { Lazy, TOP } from "./columns";
 import { ALL, FIRST_STACK, SUMS, type Hidden, type Member, type Stack, type Tree } from "./tree";
 import type { Group } from "../protocol";
 import type { Totals } from "../words";
 
-const FEW = 2; // so many parts are all shown
+const FEW = 2; // this many parts are all shown
 
-/** The tree with one turn of each loop, and one of the alike siblings of each fold. */
+/** The tree with one iteration of each loop and one of the similar siblings of each fold; `chosen` maps a holder to the item it shows. */
 export function stacked(tree: Tree, chosen: ReadonlyMap<number, number>): Tree {
   const holderOf = (id: number) => (id < FIRST_STACK ? TOP : Math.floor((id - FIRST_STACK) / 2));
   const stacks: ReadonlyMap<number, Stack> = new Lazy<Stack>(
@@ -79,7 +79,7 @@ function stackOf(tree: Tree, holder: number, chosen: ReadonlyMap<number, number>
   return { items, rank: new Map(items.map((id, item) => [id, item])), at, hidden };
 }
 
-/** The group that stands for hidden parts. */
+/** The placeholder group for hidden parts. */
 function standIn(tree: Tree, holder: number, { items }: Stack, { id, from, to }: Hidden): Group {
   const [first, last] = [tree.groups.get(items[from]!)!, tree.groups.get(items[to]!)!];
   const own = { id, parent: holder, kind: "scope", count: to - from + 1 } as const;
@@ -92,7 +92,7 @@ function standIn(tree: Tree, holder: number, { items }: Stack, { id, from, to }:
   return { ...own, name, label: `${to - from + 1} ${from ? "more" : "before"}${same}` };
 }
 
-/** Numbers of the recorded groups, by place, for any group: of one that stands for hidden parts the parts' together. */
+/** A function from group to number, given numbers by place; the number of a placeholder combines those of its hidden parts. */
 export function summed(tree: Tree, numbers: Float64Array, join = (a: number, b: number) => a + b): (group: number) => number {
   return (group) => {
     const stack = group < FIRST_STACK ? undefined : tree.stacks.get(tree.parent(group));

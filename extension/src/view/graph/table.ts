@@ -1,4 +1,4 @@
-// The graph as a table of its nodes: the text alternative to the picture.
+// The graph as a table of its nodes, the text alternative to the picture.
 
 import { table } from "../panes/charts";
 import { h, put } from "../dom";

@@ -1,4 +1,4 @@
-// Which nodes lie between others: neighbours, all paths from one node to another, all that leads to the inputs or to the loss.
+// Nodes between others: neighbours, all paths between two nodes, everything that leads to the inputs or to the loss.
 
 import type { Recording } from "../store";
 import type { Tree } from "./tree";
@@ -7,18 +7,18 @@ import { nameOf, plural } from "../words";
 
 export interface Trace {
   nodes: ReadonlySet<number>;
-  ends: readonly number[]; // where it begins and where it ends
+  ends: readonly number[]; // its start and end
   sentence: string;
 }
 
-/** Everything that `start` can be reached from (against the edges) or that it reaches; itself included. */
+/** Everything reachable from `start` in the direction of `next`, including itself. */
 function reached(next: Tree["inputs"], start: number): Set<number> {
   const found = new Set([start]);
   for (const node of found) for (const other of next.slice(node)) found.add(other);
   return found;
 }
 
-/** All paths that data takes from one of two nodes to the other, whichever comes first. */
+/** All paths from one of two nodes to the other; the order is found from their ids. */
 export function pathsBetween(recording: Recording, a: number, b: number): Trace {
   const { tree } = recording;
   const [from, to] = a < b ? [a, b] : [b, a]; // inputs have smaller ids
@@ -48,7 +48,7 @@ export function toInputs(recording: Recording, node: number): Trace {
   return { nodes: found, ends: [node], sentence };
 }
 
-/** What leads from the node to the loss; to everything that it reaches where there is no loss, or none of its paths ends there. */
+/** Everything between the node and the loss; if there is no loss or no path to it, everything the node reaches. */
 export function toLoss(recording: Recording, node: number): Trace {
   const { root, tree } = recording;
   const found = reached(tree.consumers, node);
@@ -57,7 +57,7 @@ export function toLoss(recording: Recording, node: number): Trace {
   return { nodes: found, ends: [node], sentence: `${why} reaches ${plural(found.size - 1, "node")}.` };
 }
 
-/** What is lit on the screen: keys of boxes and pills. */
+/** What is highlighted: keys of boxes and pills. */
 export interface Lit {
   path: ReadonlySet<string>;
   beside: ReadonlySet<string>; // inputs and consumers of the selected node

@@ -1,4 +1,4 @@
-// The recording as a tree of groups: who holds what, what a closed group hides, which tensors ride as pills on their consumer.
+// The recording as a tree of groups: their contents, what a closed group hides, and which tensors are drawn as pills on their consumer.
 
 import { endsOf, grouped, Lazy, Places, TOP, type Slices } from "./columns";
 import { byLine, FIRST_BUNDLE, FIRST_LINE, isLine } from "./lines";
@@ -6,13 +6,14 @@ import type { Edges, Group, Nodes, Site } from "../protocol";
 import type { Totals } from "../words";
 
 export { TOP };
-const LONG = 1000; // more ops than this in one group are split into runs
+const LONG = 1000; // a group with more ops is split into runs
 const RUN = 500;
-export const HARD_CAP = 2000; // boxes drawn at most
-const FEW = 60; // boxes drawn while the code runs, if nothing is opened by hand
-const FIRST_RUN = 1e9; // ids of runs: far above those of the recording's groups
-const MANY_SOURCES = 32; // more tensors that no op made are gathered
-// Of groups that stand for hidden parts: the holder's id is in theirs. Those of groups that hold nodes lie below and fit into 32 bits.
+export const HARD_CAP = 2000; // maximum number of boxes drawn
+const FEW = 60; // maximum number of boxes drawn while the code runs, if none is opened by hand
+const FIRST_RUN = 1e9; // first id of runs: far above those of the recording's groups
+const MANY_SOURCES = 32; // more source tensors than this are gathered in a bundle
+// First id of the placeholders of hidden parts, which encode the holder's id. The ids of groups that contain nodes are smaller and fit in
+// 32 bits.
 export const FIRST_STACK = 2e9;
 export const ALL = -1; // chosen: none is hidden
 
@@ -20,61 +21,61 @@ export interface Tree {
   size: number; // nodes
   groups: ReadonlyMap<number, Group>;
   parent(group: number): number;
-  /** The recording's groups as places in arrays, and for each node the place of its home. */
+  /** The recording's groups as places in arrays, and each node's home as a place. */
   places: Places;
   place: Int32Array;
-  /** The group a node is drawn in: tensors that no op made move to the lowest common group of their consumers. */
+  /** The group a node is drawn in; tensors not made by an op move to the lowest common group of their consumers. */
   home: Int32Array;
-  /** The op that carries this node as a pill, or -1; of several the one that the pass shown goes through, else the first. */
+  /** The op that carries this node as a pill, or -1; of several, the one on the shown pass, else the first. */
   host: Int32Array;
-  /** Of the tensors that ops in different groups use: these ops, each of which carries it as a pill. */
+  /** For each tensor drawn at several ops, these ops, each of which carries it as a pill. */
   uses: ReadonlyMap<number, readonly number[]>;
-  /** For each group how many of these are used in several places in it. */
+  /** For each group, the number of such tensors whose lowest common group it is. */
   shared: ReadonlyMap<number, number>;
-  /** The groups, outermost first, that hold nothing but this op; they are not drawn. */
+  /** For each op the groups, outermost first, that contain nothing else; they are not drawn. */
   wraps: ReadonlyMap<number, readonly number[]>;
-  /** Input and consumer node ids, each once, in order of the edges. */
+  /** Input and consumer node ids, without duplicates, in order of the edges. */
   inputs: Slices;
   consumers: Slices;
   pills: ReadonlyMap<number, number[]>;
-  /** In the plain tree: the op or tensor that a reshape, a slice or a cast is drawn as part of, or -1. */
+  /** In the plain tree: the op or tensor whose box includes this reshape, slice or cast, or -1. */
   carrier: Int32Array;
-  folded: number; // ops that have a carrier
-  /** No pills, and ops that only move elements or change their type are drawn as part of what they come from. */
+  folded: number; // number of ops that have a carrier
+  /** Whether this is the plain tree: without pills, and with ops that only move or cast elements drawn as part of their input. */
   plain: boolean;
   /** Boxes of a group in order of creation: node ids and group ids. */
   children: ReadonlyMap<number, Member[]>;
   totals: ReadonlyMap<number, Totals>;
-  /** Loops and folds with so many alike parts that all but one can be hidden. */
+  /** Loops and folds with enough similar parts to hide all but one. */
   stacks: ReadonlyMap<number, Stack>;
 }
 
-/** A loop or fold of which one part is shown; what comes before it and after it is hidden. */
+/** A loop or fold that shows one part and hides those before and after it. */
 export interface Stack {
   items: readonly number[]; // groups, in order
-  rank: ReadonlyMap<number, number>; // and which of them a group is
-  at: number; // the chosen one; ALL: none is hidden
+  rank: ReadonlyMap<number, number>; // index of each group among the items
+  at: number; // the chosen item; ALL: none is hidden
   hidden: readonly Hidden[];
 }
 
 export interface Hidden {
-  id: number; // of the group that stands for them
-  from: number; // the first and the last item
+  id: number; // of the placeholder group
+  from: number; // first and last item
   to: number;
 }
 
 export interface Member {
   group: boolean;
   id: number;
-  first: number; // the smallest node id inside: creation order
+  first: number; // smallest node id inside: creation order
 }
 
-/** A stretch of a group with very many ops of its own. */
+/** Whether a group is a run: a part of a group with very many direct ops. */
 export function isRun(group: number): boolean {
   return group >= FIRST_RUN && group < FIRST_LINE;
 }
 
-/** A group whose inside says less than its label: many tensors that no op made, or what stands for hidden parts of a loop. */
+/** Whether a group's label says more than its contents: a bundle of source tensors, or a placeholder for hidden parts of a loop. */
 export function isSummary(group: number): boolean {
   return group >= FIRST_BUNDLE;
 }
@@ -83,14 +84,14 @@ const REPEATS = new Set(["loop", "fold"]);
 const CALLS = new Set(["module", "function"]);
 const COMES_IN = new Set(["module", "function", "fold"]);
 
-// Ops that move elements or change their type, and compute nothing.
+// Ops that move elements or change their type, but compute nothing.
 const PLUMBING = new Set(
   "reshape view view_as flatten unflatten squeeze unsqueeze transpose t permute movedim swapaxes expand expand_as broadcast_to getitem select slice narrow split split_with_sizes chunk unbind clone contiguous to to_dtype to_device type detach alias".split(" "),
 );
 
 const COUNTS = /^(u?int|bool)/; // dtypes
 
-/** While the code runs (`live`) more may come into a group, so each stays a box. A `plain` tree is the one to see an architecture by. */
+/** Builds the tree. While the code runs (`live`) groups may still grow, so each stays a box. A `plain` tree shows the architecture. */
 export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[], sites: readonly Site[], live = false, plain = false): Tree {
   const size = nodes.op.length;
   const places = new Places(groupList);
@@ -99,7 +100,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   const consumers = endsOf(size, edges.source, edges.target);
   const place = new Int32Array(size);
   for (let node = 0; node < size; node++) {
-    // neighbours are mostly of one group
+    // neighbours are usually in the same group
     place[node] = node && nodes.group[node] === nodes.group[node - 1] ? place[node - 1]! : places.of(nodes.group[node]!);
   }
   const wraps = live ? new Map<number, number[]>() : unwrapSingles(nodes, place, places, consumers);
@@ -113,7 +114,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
     }
     return x;
   };
-  // Data comes into a module, a function or a line from outside, even if it was first seen there.
+  // Data enters a module, function or line from outside, even if first seen inside.
   const outside = (from: number): number => {
     let at = from;
     while (COMES_IN.has(kinds[at]!) || isLine(ids[at]!)) at = up[at]!;
@@ -134,11 +135,11 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
       const other = of[used[n]!]!;
       if (other !== first) [lowest, apart] = [common(lowest, other), true];
     }
-    // What has no name was made where it is used: a mask, a buffer. While the code runs names are yet to come.
+    // An unnamed input was made where it is used, such as a mask or buffer. While the code runs, names may still arrive.
     const given = kind === "input" && (live || nodes.name[node] !== "");
     place[node] = given ? outside(common(lowest, of[node]!)) : lowest;
     if (kind === "input" || !used.every((user) => nodes.kind[user] === "op")) continue;
-    // What is used in several groups, or again and again, is told at each use: such wires would be all that is seen of a training loop.
+    // A tensor used in several groups or iterations is drawn at each use, since its wires would dominate the picture of a training loop.
     if (used.length > 1) {
       if (!apart && !REPEATS.has(kinds[lowest]!)) continue;
       shared.set(ids[lowest]!, (shared.get(ids[lowest]!) ?? 0) + 1);
@@ -174,19 +175,22 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   return { size, groups, parent, places, place, home, inputs, consumers, ...drawn };
 }
 
-/** What only moves or casts is drawn as part of what it comes from; of a tensor that no op made, and that rides on it, as part of its one consumer. */
+/**
+ * Draws ops that only move or cast as part of their input's box; if the input is itself drawn at its consumer, as part of their only
+ * consumer.
+ */
 function carry(nodes: Nodes, tree: Pick<Tree, "inputs" | "consumers" | "host" | "wraps" | "groups">, carrier: Int32Array): void {
-  const rides = new Uint8Array(nodes.op.length); // it is drawn where it goes, not where it comes from
+  const rides = new Uint8Array(nodes.op.length); // drawn with its consumer, not with its input
   const given = nodes.kind.some((kind, node) => (kind === "input" || kind === "leaf") && nodes.name[node] !== "");
   for (let node = 0; node < nodes.op.length; node++) {
     const consumers = tree.consumers.of(node);
     const only = consumers.length === 1 && nodes.kind[consumers[0]!] === "op" ? consumers[0]! : -1;
-    // Positions that are counted on the spot, and the like; but not the data.
+    // Positions created on the fly and the like, but not the data.
     if (given && only >= 0 && nodes.kind[node] === "input" && nodes.name[node] === "" && COUNTS.test(nodes.dtype[node]!)) {
       [carrier[node], rides[node]] = [only, 1];
     }
     if (nodes.kind[node] !== "op" || !PLUMBING.has(nodes.op[node]!)) continue;
-    // A layer of the user's own, such as Flatten, is no plumbing.
+    // A user-defined layer, such as Flatten, is kept.
     if (tree.wraps.get(node)?.some((id) => tree.groups.get(id)!.kind === "module")) continue;
     const inputs = tree.inputs.of(node);
     if (inputs.length !== 1) continue;
@@ -196,19 +200,19 @@ function carry(nodes: Nodes, tree: Pick<Tree, "inputs" | "consumers" | "host" | 
   }
 }
 
-/** The node whose box shows a node: itself, or one that carries it. */
+/** The node whose box shows a node: itself, or its carrier or host. */
 export function boxOf({ host, carrier }: Pick<Tree, "host" | "carrier">, node: number): number {
   let at = node;
   while (host[at]! >= 0 || carrier[at]! >= 0) at = host[at]! >= 0 ? host[at]! : carrier[at]!;
   return at;
 }
 
-/** What is drawn of a node: its own box or pill, else the box that carries it. */
+/** The node a node is drawn as: itself, if it has a box or pill, else the one whose box carries it. */
 export function drawnAs(tree: Tree, node: number): number {
   return tree.plain ? boxOf(tree, node) : node;
 }
 
-/** What each group holds in all, and the smallest node in it; -1 of one that holds none. */
+/** The totals of each group, and the smallest node in it; -1 if it is empty. */
 function totalled(nodes: Nodes, place: Int32Array, places: Places): { totals: ReadonlyMap<number, Totals>; first: Int32Array } {
   const { ids, up } = places;
   const sums = { ops: new Float64Array(ids.length), parameters: new Float64Array(ids.length), bytes: new Float64Array(ids.length), nodes: new Float64Array(ids.length) };
@@ -236,7 +240,7 @@ function totalled(nodes: Nodes, place: Int32Array, places: Places): { totals: Re
   return { totals, first };
 }
 
-/** The boxes in each group, put in order when they are first asked for. */
+/** The boxes in each group, sorted on first access. */
 function childrenOf(place: Int32Array, places: Places, first: Int32Array): ReadonlyMap<number, Member[]> {
   const { ids, up } = places;
   const inside = grouped(ids.length, place);
@@ -261,7 +265,7 @@ const NOUNS = {
 } as const;
 export const SUMS = ["ops", "parameters", "bytes", "nodes"] as const;
 
-/** Many tensors that no op made, side by side in one group, become a group of their own: hundreds of shared weights, say. */
+/** Bundles many source tensors in one group, such as hundreds of shared weights, into a new group. */
 function bundle(nodes: Nodes, place: Int32Array, host: Int32Array, consumers: Slices, places: Places): void {
   const inside = new Map<number, number[]>();
   for (let node = 0; node < place.length; node++) {
@@ -283,7 +287,7 @@ function bundle(nodes: Nodes, place: Int32Array, host: Int32Array, consumers: Sl
   }
 }
 
-/** A frame around one op says no more than the op: of modules and functions that hold a single op, the op takes the place. */
+/** Removes modules and functions around a single op, since such a frame says no more than the op; the op takes their place. */
 function unwrapSingles(nodes: Nodes, place: Int32Array, { ids, up, kinds }: Places, consumers: Slices): Map<number, number[]> {
   const held = new Int32Array(ids.length);
   for (let node = 0; node < place.length; node++) if (nodes.kind[node] === "op" || !consumers.count(node)) held[place[node]!]!++;
@@ -301,7 +305,7 @@ function unwrapSingles(nodes: Nodes, place: Int32Array, { ids, up, kinds }: Plac
   return wraps;
 }
 
-/** A group with very many ops of its own gets runs of them as groups, so that no level has more boxes than can be drawn. */
+/** Splits a group with very many direct ops into runs, so that no level has more boxes than can be drawn. */
 function splitLong(nodes: Nodes, place: Int32Array, places: Places): void {
   const count = new Int32Array(places.ids.length);
   for (let node = 0; node < place.length; node++) if (nodes.kind[node] === "op") count[place[node]!]!++;
@@ -323,14 +327,14 @@ function splitLong(nodes: Nodes, place: Int32Array, places: Places): void {
 
 const reachedBefore = new WeakMap<readonly number[], ReadonlySet<number>>();
 
-/** The nodes that a pass goes through; made once for each plan, which a step does not change. */
+/** The nodes that a pass goes through; cached per plan, which steps do not change. */
 export function reachedBy(plan: readonly number[]): ReadonlySet<number> {
   let reached = reachedBefore.get(plan);
   if (!reached) reachedBefore.set(plan, (reached = new Set(plan)));
   return reached;
 }
 
-/** The tree in which what several ops use is meant where the pass goes through it. */
+/** The tree with, as host of each tensor used by several ops, the op that the pass goes through. */
 export function hosted(tree: Tree, plan: readonly number[]): Tree {
   if (!tree.uses.size) return tree;
   const reached = reachedBy(plan);
@@ -344,19 +348,19 @@ export function hosted(tree: Tree, plan: readonly number[]): Tree {
   return moved ? { ...tree, host } : tree;
 }
 
-/** The group in which a node is seen: a pill's is that of the op that carries it. */
+/** The group in which a node appears; for a pill, that of the op that carries it. */
 export function homeOf(tree: Tree, node: number): number {
   return tree.home[boxOf(tree, node)]!;
 }
 
-/** The outermost closed group around a group, itself included; or null where all are open. */
+/** The outermost closed group around a group, including itself; null if all are open. */
 export function closedAround(tree: Tree, open: ReadonlySet<number>, group: number): number | null {
   let found: number | null = null;
   for (let at = group; at !== TOP; at = tree.parent(at)) if (!open.has(at)) found = at;
   return found;
 }
 
-/** Counts the boxes that are drawn with these groups open. */
+/** Counts the boxes drawn when these groups are open. */
 export function countBoxes(tree: Tree, open: ReadonlySet<number>, group = TOP): number {
   let count = 0;
   const stack = [group];
@@ -370,8 +374,8 @@ export function countBoxes(tree: Tree, open: ReadonlySet<number>, group = TOP): 
 }
 
 /**
- * Groups to open while the code runs, besides those that are: level by level, groups of one structure all together, while there are few
- * boxes. Nothing opens that repeats, nor a run of ops, which may grow to 500 boxes.
+ * Groups to open while the code runs, besides those already open: level by level, groups of the same structure together, while there are
+ * few boxes. Loops and folds are not opened, nor are runs of ops, which may grow to 500 boxes.
  */
 export function growing(tree: Tree, keep: ReadonlySet<number>): Set<number> {
   const open = new Set([...keep].filter((id) => tree.groups.has(id)));

@@ -1,4 +1,4 @@
-// Where the keyboard goes next in the graph: along edges, among siblings, into and out of groups.
+// Keyboard navigation in the graph: along edges, among siblings, into and out of groups.
 
 import type { Recording } from "../store";
 import { closedAround, drawnAs, homeOf, TOP } from "./tree";

@@ -1,17 +1,17 @@
-// A route as a wire in the scene: its path, its arrow, where a word can stand at it, and what room it takes.
+// Turns a route into a wire of the scene: its path, arrow heads, label position and bounds.
 
 import type { Route } from "./route";
 
 export interface Wire {
   key: string;
   source: number; // node whose result flows
-  consumers: number[]; // the nodes that take it, at the end of this wire
+  consumers: number[]; // nodes that take it, at the end of this wire
   readonly path: string;
-  readonly arrow: string; // "" where it goes on in another wire
-  readonly tail: string; // the arrow of a gradient, which runs the other way: at the box that made what flows; "" where that is in another wire
+  readonly arrow: string; // "" if it continues in another wire
+  readonly tail: string; // head of the gradient's arrow, at the box that made the result; "" if in another wire
   back: boolean;
-  label: [number, number] | null; // where a word about what flows can stand: where it leaves the box that made it
-  room: number; // for that word, before the next box
+  label: [number, number] | null; // position of a label: where the wire leaves the box that made the result
+  room: number; // for the label, before the next box
   bounds: [number, number, number, number];
 }
 
@@ -45,7 +45,7 @@ export function wireOf(
   const [lx, ly] = at(...route.start);
   const label: [number, number] | null = made ? (down ? [round(lx + 6), round(ly + 13)] : [round(lx + 4), round(ly - 5)]) : null;
   const room = down ? Infinity : (route.segments[0]?.at(-2) as number) - route.start[0] - 4;
-  // Of thousands of wires most are never near the window, and texts cost more than all else.
+  // Built on first access: most of thousands of wires are never near the window, and building these strings is the main cost.
   let path: string | undefined;
   return {
     ...{ key, source, consumers, back, label, room, bounds },
@@ -61,7 +61,7 @@ export function wireOf(
   };
 }
 
-/** An arrow head with its tip at a point: it points the way that data flows, or with a negative length the other way. */
+/** An arrow head with its tip at a point, in the direction of the data; a negative length reverses it. */
 function headText(tip: readonly [number, number], down: boolean, length: number): string {
   const [x, y] = tip.map(round) as [number, number];
   const half = Math.abs(length) / 2 + 0.5;

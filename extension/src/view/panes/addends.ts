@@ -1,4 +1,4 @@
-// The gradient of a node with several consumers as the sum that it is: what has arrived, and what is still to come.
+// Shows the gradient of a node with several consumers as a sum: contributions that have arrived, and those still to come.
 
 import { firstRow } from "../graph/columns";
 import type { Controller } from "../controller";
@@ -15,7 +15,7 @@ export interface Addend {
   gradient: Summary | null;
 }
 
-const places = new WeakMap<readonly number[], Map<number, number[]>>(); // of each node's steps in a plan
+const places = new WeakMap<readonly number[], Map<number, number[]>>(); // the steps of each node in a plan
 
 function placesOf(plan: readonly number[]): Map<number, number[]> {
   let found = places.get(plan);
@@ -27,14 +27,14 @@ function placesOf(plan: readonly number[]): Map<number, number[]> {
   return found;
 }
 
-/** The steps up to where the pass stands that gave a node its gradient. */
+/** The steps so far, in order, that contributed to a node's gradient. */
 export function givers({ tree }: Recording, pass: Pass, node: number): { consumer: number; place: number }[] {
   const steps = placesOf(pass.plan);
   const found = tree.consumers.of(node).flatMap((consumer) => (steps.get(consumer) ?? []).map((place) => ({ consumer, place })));
   return found.filter(({ place }) => place <= pass.index).sort((a, b) => a.place - b.place);
 }
 
-/** What each consumer hands to a node, in the order of the pass, as the view knows it. */
+/** Each consumer's contribution to a node, in the order of the pass, as far as the view has received them. */
 export function addendsOf({ edges, tree }: Recording, pass: Pass, node: number): Addend[] {
   const found: Addend[] = [];
   const steps = placesOf(pass.plan);
@@ -58,7 +58,7 @@ function link(controller: Controller, recording: Recording, consumer: number): H
   return h("button", { class: "link", title: "Show this node in the graph", click: () => controller.show(consumer) }, name);
 }
 
-/** "= from mul #7 ‖2‖ + from add #9 ‖1‖, still to come from exp #3"; null where one consumer gives all. */
+/** For example "= mul 2 + add 1, still to come from exp", where names are links and numbers are norms; null for fewer than two addends. */
 export function sumLine(controller: Controller, recording: Recording, addends: readonly Addend[]): HTMLElement | null {
   const arrived = addends.filter(({ state }) => state === "arrived");
   const coming = addends.filter(({ state }) => state === "to come");
@@ -72,7 +72,7 @@ export function sumLine(controller: Controller, recording: Recording, addends: r
   return h("p", { class: "sum", "data-testid": "wb-sum" }, ...parts);
 }
 
-/** Each addend with its values, and the sum: of the node whose step it is. */
+/** Each contribution with its values, as a sum; for the node of the current step. Null for fewer than two. */
 export function sumPictures(controller: Controller, recording: Recording, message: FanOut, options: StripOptions): HTMLElement | null {
   if (message.addends.length < 2) return null;
   const parts = message.addends.map((addend, at) =>

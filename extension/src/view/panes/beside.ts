@@ -1,4 +1,4 @@
-// Two runs side by side: base and other, and how far they are apart.
+// A table that compares two runs: base, other, and their difference.
 
 import { h } from "../dom";
 import type { Beside } from "../protocol";
@@ -18,7 +18,7 @@ function cell(summary: Beside["base"]): HTMLElement {
   return h("td", { class: "number", title: summary.text }, values ?? normText(summary, 3));
 }
 
-/** A table of one line for each gradient; norms, or the number of a scalar. A click on a name shows the node. */
+/** A table with one row per gradient: its norm, or the value of a scalar. A click on a name shows the node. */
 export function besideTable(rows: readonly Beside[], other: string, show: (node: number) => void, test: string): HTMLElement {
   return h(
     "table",

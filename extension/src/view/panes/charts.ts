@@ -1,4 +1,4 @@
-// Small charts as SVG, each with a table that says the same: the histogram and the bar of health.
+// Small SVG charts with equivalent tables: the histogram and the health bar.
 
 import { h, s } from "../dom";
 import type { Histogram, Summary } from "../protocol";
@@ -22,7 +22,7 @@ export function twin(...content: HTMLElement[]): HTMLDetailsElement {
   return h("details", { class: "twin" }, h("summary", {}, "As a table"), ...content);
 }
 
-/** The same, made when it is opened for the first time. */
+/** Like `twin`, but creates its content when first opened. */
 export function lazyTwin(content: () => HTMLElement): HTMLElement {
   const made = twin();
   made.addEventListener("toggle", () => made.open && made.childElementCount === 1 && made.append(content()));
@@ -91,7 +91,7 @@ const PARTS = [
   ["positive", "+", "positive"],
 ] as const;
 
-/** Shares of NaN, infinities, negative, zero and positive elements; each with its glyph, never by colour alone. */
+/** Shares of NaN, infinite, negative, zero and positive elements, each identified by a glyph, never by colour alone. */
 export function drawHealth(summary: Summary): HTMLElement {
   const parts = PARTS.filter(([key]) => summary[key] > 0);
   if (!parts.length) return h("div", { class: "health" }, "no elements");

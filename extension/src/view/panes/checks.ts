@@ -1,4 +1,4 @@
-// The checks tab: what is wrong with the recorded code, where, why it matters, and the line that mends it.
+// The checks tab: problems found in the recorded code, with location, explanation and fix.
 
 import { h, put, type Child } from "../dom";
 import type { Finding, Operand } from "../protocol";
@@ -15,7 +15,7 @@ const KINDS: readonly (readonly [Kind, string])[] = [
 ];
 const SIGNS: Record<Finding["severity"], string> = { error: "✕", warning: "!", note: "i" };
 
-/** Whether a finding is about NaN, about infinities, or about neither. */
+/** Whether a finding is about NaN, infinities or neither. */
 function kindOf({ code }: Finding): Kind | null {
   return KINDS.find(([kind]) => code.startsWith(`${kind}-`))?.[0] ?? null;
 }
@@ -26,7 +26,7 @@ export class ChecksPane implements Pane {
   readonly stays = true;
   readonly element = h("div", { class: "pane checks", "data-testid": "wb-checks" });
   private readonly hidden = new Set<Kind>();
-  private looking = false; // all values are being looked at
+  private looking = false; // a check of all values is in progress
 
   constructor(private readonly context: PaneContext) {}
 
@@ -56,7 +56,7 @@ export class ChecksPane implements Pane {
     );
   }
 
-  /** NaN and infinities, each to be left out; only where there are any. */
+  /** Switches that hide findings about NaN or infinities; null if there are none. */
   private switches(findings: readonly Finding[], state: State): Child {
     const there = KINDS.filter(([kind]) => findings.some((finding) => kindOf(finding) === kind));
     if (!there.length) return null;
@@ -107,7 +107,7 @@ export class ChecksPane implements Pane {
     );
   }
 
-  /** One operand: its shape axis by axis, with those marked that do not fit, and how its values are. */
+  /** One operand: its shape, with mismatched axes marked, and a description of its values. */
   private operand({ name, node, dtype, shape, marked, words, value }: Operand, state: State): HTMLElement {
     const bad = new Set(marked);
     const axes = shape.map((size, axis) =>

@@ -1,16 +1,16 @@
-// The colours of a tensor's elements: diverging around zero, and one each for what is no number.
+// The colours of a tensor's elements: diverging around zero, with separate colours for NaN and infinities.
 
 import { numberText } from "../words";
 
 type Colour = readonly [number, number, number];
 
-// Blue, through the neutral middle, to orange: told apart by colour-blind readers, and dark enough at both ends.
+// From blue through a neutral middle to orange: distinguishable for colour-blind readers, and dark enough at both ends.
 const NEGATIVE: Colour = [33, 102, 172];
 const POSITIVE: Colour = [200, 80, 10];
 const NAN: Colour = [214, 0, 108];
 const INFINITE: Colour = [122, 0, 184];
 
-/** The colour of an element where the colours end at ± `extent`. */
+/** The colour of an element on a scale that ends at ± `extent`. */
 function colourOf(value: number, extent: number, dark: boolean): Colour {
   if (Number.isNaN(value)) return NAN;
   if (!Number.isFinite(value)) return INFINITE;
@@ -26,7 +26,7 @@ export function heatColour(value: number, extent: number, dark: boolean): string
   return `rgb(${colourOf(value, extent, dark).join(" ")})`;
 }
 
-/** Black or white, whichever can be read better on the element's colour: by WCAG's relative luminance. */
+/** Black or white, whichever is more readable on the element's colour, by WCAG's relative luminance. */
 export function heatInk(value: number, extent: number, dark: boolean): string {
   const [r, g, b] = colourOf(value, extent, dark).map((part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4)) as [number, number, number];
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
@@ -39,10 +39,10 @@ export function largest(values: ArrayLike<number>): number {
   return found;
 }
 
-export const NUMBERED = 6; // rows and columns of a matrix whose cells are numbers
-export const NUMBER_WIDTH = 43; // pixels that "−0.123", "−0.012" and "−1e−5" take
+export const NUMBERED = 6; // largest number of rows and columns of a matrix shown as numbers
+export const NUMBER_WIDTH = 43; // width in pixels of "−0.123", "−0.012" and "−1e−5"
 
-/** An element, as exactly as the room of a cell allows. */
+/** Formats an element as precisely as the width of a cell allows. */
 export function cellNumber(value: number): string {
   const size = Math.abs(value);
   if (size >= 100 && size < 1e5) return String(Math.round(value)).replace("-", "−");

@@ -1,4 +1,4 @@
-// The compare tab: pinned tensors as columns, each with its difference from the one that all are compared with.
+// The compare tab: pinned tensors as columns, each with its difference from the base.
 
 import type { Request } from "../controller";
 import { h, put, type Child } from "../dom";
@@ -10,7 +10,7 @@ import { drawHeat } from "./heat";
 import { type Pane, type PaneContext } from "./pane";
 import { valuesText } from "./rules";
 
-const COLUMN = 160; // pixels that a column is wide at least
+const COLUMN = 160; // least width of a column in pixels
 
 export class ComparePane implements Pane {
   readonly tab = "compare";

@@ -10,7 +10,7 @@ export function copyButton(text: string, controller: Controller): HTMLElement {
       await navigator.clipboard.writeText(text);
       controller.say(`Copied ${text}`);
     } catch (error) {
-      // A page that is not served securely has no clipboard, and a reader may refuse it.
+      // Pages without a secure context have no clipboard, and the user may deny access.
       const why = error instanceof Error ? error.message : String(error);
       controller.say(`This page cannot copy (${why}). The expression is ${text}`, "error");
     }

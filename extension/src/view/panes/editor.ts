@@ -1,4 +1,4 @@
-// Changing a tensor: its elements to click at, an index, and an expression.
+// Edits a tensor: clickable elements, an index and an expression.
 
 import { h, put, setAttribute } from "../dom";
 import type { Edited } from "../protocol";
@@ -10,7 +10,7 @@ export interface Wish {
   index: number[] | null;
 }
 
-/** A form of one line, chips for what is usual, and the heat map to choose an element in. */
+/** A one-line form, chips with common expressions, and the heat map to choose an element in. */
 export class Editor {
   readonly element = h("form", { class: "editor" });
   private readonly text: HTMLInputElement;
@@ -57,7 +57,7 @@ export class Editor {
       event.preventDefault();
       void this.submit();
     });
-    // Keys that are typed here are no commands of the view.
+    // Keys typed here must not trigger commands of the view.
     this.element.addEventListener("keydown", (event) => event.key !== "Escape" && event.stopPropagation());
   }
 
@@ -66,7 +66,7 @@ export class Editor {
     this.text.focus();
   }
 
-  /** What can be edited now; null: only an expression can be typed, and `words` say why. */
+  /** Shows the tensor that can be edited; if null, only an expression can be typed, and `words` says why. */
   show(edited: Edited | null, words: string, buffers: readonly DataView[], place: { dark: boolean; width: number }): void {
     if (edited?.node !== this.edited?.node || edited?.name !== this.edited?.name) this.index.value = "";
     this.edited = edited;
@@ -91,7 +91,7 @@ export class Editor {
     };
     const chosen = at ? flatOf(at, edited.shape) : -1;
     const { label, summary } = edited.picture;
-    // Few elements too are cells to click at.
+    // Small tensors are shown as clickable cells too.
     const picture = { ...edited.picture, summary: { ...summary, values: edited.shape.length ? null : summary.values } };
     put(
       this.picture,

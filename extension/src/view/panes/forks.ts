@@ -1,4 +1,4 @@
-// What if this gradient were another one: forks of the pass beside the base.
+// Forks of the pass with a changed gradient, compared with the base.
 
 import { h, put } from "../dom";
 import type { ForkPart, Step } from "../protocol";
@@ -35,7 +35,7 @@ export class ForksSection {
     this.section.body.append(this.form, this.list);
   }
 
-  /** Which gradient of the step is meant: the one that arrives (−1), or what is handed to input number so many. */
+  /** Which gradient of the step is edited: −1 for the upstream gradient, else the number of the input that receives it. */
   private get slot(): number {
     return Number(this.what.value || -1);
   }
@@ -131,7 +131,7 @@ export class ForksSection {
   }
 }
 
-/** The number of the op's input for each contribution; an input taken twice has two. */
+/** The op's input number for each contribution; an input taken twice has two. */
 function slotsOf(step: Step, edges: { source: number[]; target: number[]; slot: number[] }): number[] {
   const left: { source: number; slot: number }[] = [];
   edges.target.forEach((target, row) => target === step.node && left.push({ source: edges.source[row]!, slot: edges.slot[row]! }));

@@ -1,4 +1,4 @@
-// A formula tree to MathML elements. Only known tags become elements; all else, user names above all, stays text.
+// Converts a formula tree to MathML elements. Only known tags become elements; everything else, such as user names, stays text.
 
 import type { Formula } from "../protocol";
 
@@ -11,7 +11,7 @@ const LAYOUT = new Set([
   ...["msub", "msup", "msubsup", "munder", "mover", "munderover", "mtable", "mtr", "mtd"],
 ]);
 
-/** A `<math>` element for the tree. */
+/** Returns a `<math>` element for the tree. */
 export function formula(tree: Formula, display: "block" | "inline" = "block"): Element {
   const math = document.createElementNS(MATHML, "math");
   math.setAttribute("display", display);
@@ -25,7 +25,7 @@ function element(tree: Formula | string, depth: number): Element {
   const [tag, ...children] = tree;
   if (depth > DEEPEST) return token("mtext", "…");
   if (typeof tag === "string" && TOKENS.has(tag)) return token(tag, children.map(plain).join(""));
-  // A bar as long as what is under it takes a mathematical font; a border takes none.
+  // A stretchy bar needs a mathematical font; a border does not.
   const barred = tag === "mover" && plain(children[1]) === "¯" && plain(children[0]).length > 1;
   if (barred) {
     const made = element(["mrow", children[0]!], depth);

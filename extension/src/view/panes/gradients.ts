@@ -1,16 +1,16 @@
-// What is known about gradients after k steps of a backward pass: the union of steps 1..k, of those sent in full and of those as norms.
+// Gradients known after k steps of a backward pass, gathered from steps 1 to k, whether sent in full or as norms only.
 
 import type { Size, StepSizes } from "../norms";
 import type { Step } from "../protocol";
 import type { Pass } from "../store";
 
 export interface Gradients {
-  /** A node's gradient so far: its latest total, or what arrived at it when its own step ran. */
+  /** A node's gradient so far: its latest total, or its upstream gradient once its step has run. */
   total: ReadonlyMap<number, Size>;
-  /** For each node, what each consumer handed to it. */
+  /** For each node, the contribution of each consumer. */
   from: ReadonlyMap<number, ReadonlyMap<number, Size>>;
   done: ReadonlySet<number>;
-  /** The node whose step was the last one; -1 before the first. */
+  /** The node of the last step; -1 before the first. */
   current: number;
   step: Step | null;
   largest: number; // norm
@@ -24,19 +24,19 @@ export function gradients(pass: Pass | null): Gradients {
 
 type Undo = () => void;
 
-/** Follows a pass forth and back: a move costs what the steps between cost, however long the pass is. What it gave before moves along. */
+/** Tracks a pass forwards and backwards, at the cost of the steps in between. The maps it returns are updated in place by later calls. */
 export class GradientTrack {
   private readonly total = new Map<number, Size>();
   private readonly from = new Map<number, Map<number, Size>>();
   private readonly done = new Set<number>();
   private plan: readonly number[] = [];
   private number = -1;
-  private taken: { undo: Undo; known: boolean }[] = []; // the first one is of step 1
+  private taken: { undo: Undo; known: boolean }[] = []; // index 0 is step 1
 
   of(pass: Pass | null): Gradients {
     if (!pass || pass.plan !== this.plan || pass.number !== this.number) this.reset(pass);
     if (!pass) return NO_GRADIENTS;
-    // what has come since of steps that were passed without knowing them
+    // the first step whose data arrived only after it was passed
     const late = this.taken.findIndex(({ known }, at) => !known && sizesAt(pass, at + 1) !== null);
     this.back(Math.min(late < 0 ? Infinity : late, pass.index));
     while (this.taken.length < pass.index) this.take(pass, this.taken.length + 1);
@@ -88,7 +88,7 @@ function sizesAt(pass: Pass, index: number): StepSizes | null {
   return pass.steps.get(index) ?? pass.norms.get(index) ?? null;
 }
 
-/** A stroke width of 1.5 to 5 px: logarithmic over six orders of magnitude below the largest norm. */
+/** A stroke width of 1.5 to 5 px, logarithmic over six orders of magnitude below the largest norm. */
 export function widthOfNorm(norm: number | null, largest: number): number {
   if (norm === null || largest <= 0) return 5; // NaN or Inf must not vanish
   if (norm <= 0) return 1.5;

@@ -1,4 +1,4 @@
-// The heat map of two axes of a tensor, side by side along a third, on one canvas: diverging around zero, glyphs for what is no number.
+// Heat maps of two axes of a tensor, side by side along a third, on one canvas; colours diverge around zero, NaN and infinities get glyphs.
 
 import { readBuffer } from "../buffers";
 import { h } from "../dom";
@@ -7,22 +7,22 @@ import { numberText, plural } from "../words";
 import { lazyTwin, table } from "./charts";
 import { cellNumber, heatColour, heatInk, largest, NUMBER_WIDTH, NUMBERED } from "./colours";
 
-const HIGHEST = 260; // pixels of one picture
+const HIGHEST = 260; // height of one picture in pixels, at most
 const GAP = 6;
 const CAPTION = 14;
 const LONGEST_LABEL = 64; // pixels
-const LISTED = 24; // rows and columns of the table
+const LISTED = 24; // rows and columns in the table, at most
 
-/** How far the colours reach: to the largest magnitude, or to a percentile of the magnitudes. */
+/** The end of the colour scale: the largest magnitude, or a percentile of the magnitudes. */
 export type Range = "max" | "99" | "95";
 
 export interface HeatData {
   pictures: number;
-  rows: number; // cells of each
+  rows: number; // of each picture
   cols: number;
   values: ArrayLike<number>;
-  marks: ArrayLike<number>; // bits: 1 NaN, 2 +Inf, 4 −Inf somewhere in the cell
-  extent: number; // the colours end at ± this
+  marks: ArrayLike<number>; // bits: 1 for NaN, 2 for +Inf, 4 for −Inf in the cell
+  extent: number; // the colour scale ends at ± this
   pooled: boolean;
 }
 
@@ -37,14 +37,14 @@ function markOf(value: number): number {
   return Number.isNaN(value) ? 1 : value === Infinity ? 2 : value === -Infinity ? 4 : 0;
 }
 
-/** The largest finite magnitude, or the one that so many percent do not exceed. */
+/** The largest finite magnitude, or the given percentile of the finite magnitudes. */
 export function extentOf(values: ArrayLike<number>, range: Range): number {
   if (range === "max") return largest(values);
   const sizes = Float64Array.from(values, Math.abs).filter(Number.isFinite);
   if (!sizes.length) return 0;
   sizes.sort();
   const found = sizes[Math.min(sizes.length - 1, Math.ceil((sizes.length * Number(range)) / 100) - 1)]!;
-  return found || sizes.at(-1)!; // nearly all are zero: then to the largest
+  return found || sizes.at(-1)!; // if nearly all are zero, the largest
 }
 
 /** "X" for NaN, "+I" and "−I" for infinities, "±I" for both. */
@@ -54,14 +54,14 @@ export function badGlyph(bits: number): string {
   return bits & 2 ? "+I" : bits & 4 ? "−I" : "";
 }
 
-/** Where a cell is: its picture, row and column. */
+/** A cell: its picture, row and column. */
 export interface Place {
   picture: number;
   row: number;
   col: number;
 }
 
-/** The first and the last index along each axis of the tensor that the cell stands for. */
+/** The first and last index of the cell along each axis of the tensor. */
 export function indexOf(heat: Heat, { picture, row, col }: Place): [number, number][] {
   const [facet, rows, cols] = heat.axes as [number, number, number];
   const span = (at: number, block: number, size: number): [number, number] => [at * block, Math.min(size, (at + 1) * block) - 1];
@@ -77,7 +77,7 @@ export function indexText(index: readonly [number, number][]): string {
   return `[${index.map(([first, last]) => (last > first ? `${first}–${last}` : first)).join(", ")}]`;
 }
 
-/** What the cell shows, in words. */
+/** Describes the value of the cell. */
 export function cellText(data: HeatData, pool: Heat["pool"], at: number): string {
   const mark = data.marks[at]!;
   const names = [mark & 1 ? "NaN" : "", mark & 2 ? "+Inf" : "", mark & 4 ? "−Inf" : ""].filter(Boolean).join(" and ");
@@ -86,7 +86,7 @@ export function cellText(data: HeatData, pool: Heat["pool"], at: number): string
   return `${pool === "mean" ? "mean" : "largest magnitude"} ${value}${names ? `, with ${names}` : ""}`;
 }
 
-/** Where everything stands on the canvas. */
+/** The layout of the canvas. */
 interface Plan {
   w: number; // of a cell
   h: number;
@@ -96,7 +96,7 @@ interface Plan {
   caption: number;
   width: number;
   height: number;
-  numbers: boolean; // the cells are wide enough for theirs
+  numbers: boolean; // the cells are wide enough for numbers
 }
 
 function planOf(data: HeatData, room: number, labels: readonly string[]): Plan {
@@ -104,7 +104,7 @@ function planOf(data: HeatData, room: number, labels: readonly string[]): Plan {
   const labelled = pictures === 1 && labels.length === cols && labels.length === rows;
   const margin = labelled ? Math.min(LONGEST_LABEL, 8 + 7 * Math.max(...labels.map((label) => label.length))) : 0;
   const caption = pictures > 1 ? CAPTION : 0;
-  const wanted = Math.ceil(Math.sqrt((pictures * rows) / Math.max(1, cols))); // about as wide as high
+  const wanted = Math.ceil(Math.sqrt((pictures * rows) / Math.max(1, cols))); // width and height are about equal
   const across = pictures === 1 ? 1 : Math.max(1, Math.min(pictures, Math.max(wanted, Math.min(4, pictures))));
   const wide = (room - margin - GAP * (across - 1)) / across;
   const side = Math.max(1, Math.min(36, Math.floor(wide / Math.max(1, cols)), Math.floor(HIGHEST / Math.max(1, rows))));
@@ -139,8 +139,8 @@ export interface HeatOptions {
   dark: boolean;
   range?: Range;
   labels?: readonly string[]; // tokens along rows and columns
-  pick?: (index: number[]) => void; // a cell was clicked: the first element that it stands for
-  cursor?: Cursor; // of the reader: stays where it is when the picture is drawn again, with another slice for instance
+  pick?: (index: number[]) => void; // called with the index of the first element of a clicked cell
+  cursor?: Cursor; // keyboard cursor, kept when the picture is redrawn, for example with another slice
 }
 
 export interface Cursor {
@@ -175,7 +175,7 @@ export function drawHeat(heat: Heat, buffers: readonly DataView[], options: Heat
   };
   move(cursor.place && liesIn(cursor.place, data) ? cursor.place : null);
   const found = (event: PointerEvent | MouseEvent) => {
-    const scale = plan.width / canvas.clientWidth; // a narrow page shows the picture smaller
+    const scale = plan.width / canvas.clientWidth; // on a narrow page the picture is scaled down
     return placeAt(plan, data, event.offsetX * scale, event.offsetY * scale);
   };
   const choose = (place: Place | null) => place && pick?.(indexOf(heat, place).map(([first]) => first));
@@ -212,7 +212,7 @@ function liesIn({ picture, row, col }: Place, data: HeatData): boolean {
 function walked({ picture, row, col }: Place, [down, right]: [number, number], data: HeatData): Place {
   const within = (at: number, size: number) => Math.max(0, Math.min(size - 1, at));
   const to = { picture, row: within(row + down, data.rows), col: within(col + right, data.cols) };
-  // At the side of a picture the next one begins.
+  // The next picture starts at the side of this one.
   const next = within(picture + right, data.pictures);
   if (col + right !== to.col && next !== picture) return { picture: next, row, col: right > 0 ? 0 : data.cols - 1 };
   return to;
@@ -223,7 +223,7 @@ function describe(heat: Heat, data: HeatData): string {
   return `${many}, from ${numberText(-data.extent)} to ${numberText(data.extent)}`;
 }
 
-/** What the colours cannot say: elements that are no numbers, and cells beyond the range. */
+/** Notes what colours cannot show: NaN and infinities, cells beyond the range, and pictures left out. */
 function noted(data: HeatData, heat: Heat): HTMLElement | null {
   const counts = [1, 2, 4].map((bit) => Array.prototype.filter.call(data.marks, (mark: number) => mark & bit).length);
   const beyond = Array.prototype.filter.call(data.values, (value: number) => Number.isFinite(value) && Math.abs(value) > data.extent).length;

@@ -1,13 +1,13 @@
-// A tensor as images: one canvas for each image of the batch, enlarged by whole pixels, and the rule of their brightness.
+// A tensor as images: one canvas per image of the batch, scaled by whole pixels where possible, and the rule for brightness.
 
 import { readBuffer } from "../buffers";
 import { h } from "../dom";
 import type { ImageGrid } from "../protocol";
 
-const LARGEST = 280; // pixels of the screen that one image is wide at most
+const LARGEST = 280; // width of a single image in screen pixels, at most
 const GAP = 6;
 
-/** The pixels as a canvas wants them. */
+/** Converts pixels to the RGBA layout of a canvas. */
 export function rgba(pixels: ArrayLike<number>, channels: number, from: number, count: number): Uint8ClampedArray<ArrayBuffer> {
   const made = new Uint8ClampedArray(count * 4);
   for (let at = 0; at < count; at++) {
@@ -23,7 +23,7 @@ export function drawImages(image: ImageGrid, buffers: readonly DataView[], width
   const [count = 0, rows = 0, cols = 0, channels = 1] = image.pixels.shape;
   const across = Math.max(1, Math.ceil(Math.sqrt(count)));
   const room = across === 1 ? Math.min(width, LARGEST) : Math.floor((width - GAP * (across - 1)) / across);
-  const side = Math.min(room, cols * Math.max(1, Math.floor(room / Math.max(1, cols)))); // whole pixels, where one fits
+  const side = Math.min(room, cols * Math.max(1, Math.floor(room / Math.max(1, cols)))); // an integer scale, if one fits
   const drawn = Array.from({ length: count }, (_, at) => {
     const label = image.count > 1 ? `Image ${image.first + at} of ${image.count}` : "Image";
     const canvas = h("canvas", {

@@ -1,4 +1,4 @@
-// Every pane of the side panel, in the order of the tabs.
+// All panes of the side panel, in the order of their tabs.
 
 import { ChecksPane } from "./checks";
 import { ComparePane } from "./compare";

@@ -1,12 +1,12 @@
-// The time line: events in two lanes on a canvas. Drawing costs what is in sight; events narrower than a pixel share one.
+// The time line: events in two lanes on a canvas. The cost of drawing depends on the visible events; those narrower than a pixel share one.
 
 export interface TimelineEvents {
   begin: Float64Array; // seconds, ascending
   took: Float64Array;
-  reach: Float64Array; // the latest end of this event and all before it, so that what is in sight is found by halving
+  reach: Float64Array; // the latest end of this event and all earlier ones, for binary search
   node: Int32Array; // -1: not in the graph
   lane: Uint8Array; // 0 forward, 1 backward
-  op: Int32Array; // place in `names`
+  op: Int32Array; // index into `names`
   names: readonly string[];
 }
 
@@ -15,7 +15,7 @@ export interface Span {
   end: number;
 }
 
-/** The columns as they came: pairs of begin and duration, pairs of node and lane, and ops. */
+/** Unpacks the columns sent by the kernel: pairs of begin and duration, pairs of node and lane, and ops. */
 export function timelineEvents(
   events: ArrayLike<number>,
   places: ArrayLike<number>,
@@ -37,7 +37,7 @@ export function timelineEvents(
   return { begin, took, reach, node, lane, op: Int32Array.from(ops), names };
 }
 
-/** The first place whose value is larger than `than`; the values ascend. */
+/** The index of the first value larger than `than`; the values are ascending. */
 export function firstAbove(values: ArrayLike<number>, than: number): number {
   let [low, high] = [0, values.length];
   while (low < high) {
@@ -48,12 +48,12 @@ export function firstAbove(values: ArrayLike<number>, than: number): number {
   return low;
 }
 
-/** From the first event that may be in sight to the first that is beyond. */
+/** The range of events that may be visible: the first index, and one past the last. */
 export function inSight({ begin, reach }: TimelineEvents, span: Span): [number, number] {
   return [firstAbove(reach, span.begin), firstAbove(begin, span.end)];
 }
 
-/** The event at a moment in a lane, or the nearest one within `slack` seconds; of nested ones the innermost. -1: none. */
+/** The event at a moment in a lane, or the nearest one within `slack` seconds; of nested events the innermost. -1: none. */
 export function eventAt(events: TimelineEvents, lane: number, moment: number, slack: number): number {
   const [first, last] = inSight(events, { begin: moment - slack, end: moment + slack });
   let [found, distance] = [-1, Infinity];
@@ -66,7 +66,7 @@ export function eventAt(events: TimelineEvents, lane: number, moment: number, sl
   return found;
 }
 
-/** The span moved and scaled about a moment, but not beyond the whole, nor narrower than a nanosecond. */
+/** Scales the span about a moment, but keeps it within the whole and at least a nanosecond wide. */
 export function zoomed(span: Span, whole: Span, about: number, factor: number): Span {
   const width = Math.min(whole.end - whole.begin, Math.max(1e-9, (span.end - span.begin) * factor));
   const share = (about - span.begin) / Math.max(1e-12, span.end - span.begin);
@@ -79,7 +79,7 @@ export function moved({ begin, end }: Span, whole: Span, by: number): Span {
   return { begin: from, end: from + width };
 }
 
-/** Round moments about `apart` pixels from one another. */
+/** Round moments about `apart` pixels apart. */
 export function ticks(span: Span, width: number, apart = 90): number[] {
   const rough = ((span.end - span.begin) * apart) / Math.max(1, width);
   if (!(rough > 0)) return [];
@@ -90,7 +90,7 @@ export function ticks(span: Span, width: number, apart = 90): number[] {
   return found;
 }
 
-/** A moment in the unit that suits `longest`, with the digits that tell moments `step` apart. */
+/** A moment in a unit suitable for `longest`, with enough digits to distinguish moments `step` apart. */
 export function momentText(seconds: number, longest: number, step: number): string {
   const [unit, name] = longest >= 1 ? [1, "s"] : longest >= 1e-3 ? [1e-3, "ms"] : [1e-6, "µs"];
   const digits = Math.max(0, Math.min(9, -Math.floor(Math.log10(Math.max(step, 1e-12) / unit) + 1e-9)));
@@ -108,7 +108,7 @@ export interface Look {
 
 export interface Marked {
   node: number; // selected, in both lanes; -1: none
-  op: number; // all of one op; -1: none
+  op: number; // highlights all events of an op; -1: none
   event: number; // under the pointer or the keys; -1: none
 }
 
@@ -121,7 +121,7 @@ export function laneAt(y: number): number {
   return y < AXIS ? -1 : y < AXIS + LANE + GAP / 2 ? 0 : 1;
 }
 
-/** Draws what is in sight; gives back how many events were looked at. */
+/** Draws the visible events; returns how many were examined. */
 export function drawEvents(
   context: CanvasRenderingContext2D,
   events: TimelineEvents,
@@ -136,7 +136,7 @@ export function drawEvents(
   context.textBaseline = "middle";
   drawAxis(context, span, width, scale, look);
   const [first, last] = inSight(events, span);
-  const filled = [-1, -1]; // up to where a lane is drawn, in pixels
+  const filled = [-1, -1]; // right end of the drawn part of each lane, in pixels
   const outlined: number[] = [];
   for (let at = first; at < last; at++) {
     const lane = events.lane[at]!;
@@ -145,7 +145,7 @@ export function drawEvents(
     if ((marked.node >= 0 && events.node[at] === marked.node) || at === marked.event) outlined.push(at);
     const other = marked.op >= 0 && events.op[at] !== marked.op;
     if (right - x < 1.5) {
-      // a hairline for all that lie in this pixel; one of the marked op is drawn over what is there
+      // one line per pixel for short events; those of the marked op are drawn over it
       if (right <= filled[lane]! && (other || marked.op < 0)) continue;
       const pixel = marked.op >= 0 && !other ? Math.floor(x) : Math.max(Math.floor(x), filled[lane]!);
       paint(context, look, lane, other ? 0.15 : 0.6, pixel, 1);
@@ -154,7 +154,7 @@ export function drawEvents(
     }
     const from = Math.max(-2, x);
     const wide = Math.min(width + 2, right) - from;
-    // neighbours of one colour stay apart, and one op looks the same everywhere
+    // separates neighbours of the same colour; each op has the same shade everywhere
     paint(context, look, lane, other ? 0.15 : SHADES[events.op[at]! % SHADES.length]!, from, Math.max(1, wide - (wide > 3 ? 1 : 0)));
     filled[lane] = right;
     if (wide > 26 && !other) label(context, events.names[events.op[at]!]!, Math.max(0, from), wide, lane, look);

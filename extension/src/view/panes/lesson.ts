@@ -1,4 +1,4 @@
-// The lesson tab: one page of a narrated lesson at a time, its question, and the costs of forward and reverse mode.
+// The lesson tab: one page of a lesson at a time, its question, and the costs of forward and reverse mode.
 
 import { h, put, setAttribute, setText, type Child } from "../dom";
 import { icon } from "../icons";
@@ -25,9 +25,9 @@ export class LessonPane implements Pane {
   private readonly modes: ModesTable;
   readonly element: HTMLElement;
   private readonly cards = new Map<string, QuestionCard>();
-  private of = ""; // the recording that the cards are about
+  private of = ""; // the recording of the cards
   private free = false;
-  private own = 0; // the page, while this view goes its own way
+  private own = 0; // the page, while this view does not follow
   private shown = -1;
 
   constructor(private readonly context: PaneContext) {
@@ -50,7 +50,7 @@ export class LessonPane implements Pane {
     return answered(this.context.controller.store.state, "lesson")?.message;
   }
 
-  /** The next page, for all that go along; who follows a teacher goes alone from then on. */
+  /** Turns the page in all views that follow; a view that follows a teacher stops following. */
   turnPage(by: 1 | -1): void {
     const { lesson, context } = this;
     if (!lesson?.pages.length) return context.controller.say("There is no lesson here.");
@@ -115,7 +115,7 @@ export class LessonPane implements Pane {
     if (rule) this.text.append(rule);
     if (page.question) this.card(page, state, other);
     fitFormulas(this.text);
-    // The graph is drawn from the state that this call is about: it goes there afterwards.
+    // This call's state is still being drawn, so the graph moves afterwards.
     if (other) queueMicrotask(() => this.point(page));
   }
 
@@ -126,7 +126,7 @@ export class LessonPane implements Pane {
     card.update(question!, state);
   }
 
-  /** The rule of the step at which the pass stands: what the op computed, and what its inputs gain. */
+  /** The rule of the current step: the op's forward formula and the gradients of its inputs. Null before the first step. */
   private rule(page: Page, { pass, depth }: State): HTMLElement | null {
     const step = pass?.steps.get(pass.index);
     if (!step) return null;
@@ -134,7 +134,7 @@ export class LessonPane implements Pane {
     return h("div", { class: "rules secret", "data-testid": "wb-page-rule" }, ...rows);
   }
 
-  /** Brings graph and panel to where the page is. */
+  /** Sets node, depth and overlay as the page asks for. */
   private point({ node, depth, overlay }: Page): void {
     const { controller } = this.context;
     if (node >= 0) controller.show(node);

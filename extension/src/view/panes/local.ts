@@ -1,4 +1,4 @@
-// The local derivatives of the current node, and its rule held against finite differences.
+// The local derivatives of the current node, and a check of its rule against finite differences.
 
 import { h, put } from "../dom";
 import type { Checked, LocalPart } from "../protocol";
@@ -25,7 +25,7 @@ export class LocalSection {
     this.section.body.append(this.parts, h("div", { class: "row" }, this.button), this.outcome);
   }
 
-  /** Asks for what the open section, or the step above it, needs. */
+  /** Requests the local derivatives for this section or the step above it. */
   ask(node: number, place: number): void {
     if (node !== this.shown) {
       this.shown = node;

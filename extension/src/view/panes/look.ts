@@ -1,10 +1,10 @@
-// How a tensor is looked at: which axis is what, which index along the others, as a heat map or as an image, and how far colours reach.
+// Display settings for a tensor: the role of each axis, the index along the others, heat map or image, and the colour range.
 
 import { h, setText } from "../dom";
 import type { Inspect, Inspected } from "../protocol";
 import type { Range } from "./heat";
 
-/** What is asked of the kernel about the picture. */
+/** The display settings sent to the kernel. */
 export type Look = Pick<Inspect, "facet" | "rows" | "cols" | "index" | "pool" | "image">;
 
 export const START_LOOK: Look = { facet: -2, rows: -2, cols: -2, index: [], pool: "mean", image: "" };
@@ -13,7 +13,7 @@ const ROLES = ["facet", "rows", "cols"] as const;
 const ROLE_NAMES = { facet: "side by side", rows: "rows", cols: "columns", index: "slider" } as const;
 type Role = keyof typeof ROLE_NAMES;
 
-/** The look after an axis has taken a role; whoever had it before takes the axis's old one. */
+/** The settings with `role` given to an axis; the axis that had it gets this axis's previous role. */
 export function withRole(look: Look, axes: readonly number[], axis: number, role: Role): Look {
   const now = { facet: axes[0] ?? -1, rows: axes[1] ?? -1, cols: axes[2] ?? -1 };
   const old = ROLES.find((name) => now[name] === axis);
@@ -32,13 +32,16 @@ function chooser<T extends string>(label: string, options: readonly (readonly [T
   return select;
 }
 
-/** A row for each axis of a tensor with three or more: what the axis is, and a slider where it is none of what is shown. */
+/**
+ * One row per axis of a tensor with three or more: a selector for its role, and a slider if only part of the axis is shown. For images, a
+ * slider for the first one.
+ */
 export function axisRows(message: Inspected, look: () => Look, change: (to: Look) => void): HTMLElement | null {
   const shape = message.summary?.shape ?? [];
   const { heat, image } = message;
   if (image) return image.count > image.pixels.shape[0]! ? imageRow(image.count, image.first, look, change) : null;
   if (!heat || shape.length < 3) return null;
-  // What was wished for since this answer was asked for is not lost.
+  // Keeps changes made since this answer was requested.
   const wished = look().index.length === shape.length ? look().index : [];
   const index = heat.index.map((at, axis) => wished[axis] ?? at);
   if (heat.axes[0]! >= 0 && !wished.length) index[heat.axes[0]!] = heat.first;
@@ -71,7 +74,7 @@ function imageRow(count: number, first: number, look: () => Look, change: (to: L
   return h("div", { class: "axes" }, h("div", { class: "axis" }, h("span", { class: "quiet" }, "from image"), slider("First image", first, count, slide)));
 }
 
-/** What the rows are about: as long as it stays the same they stay in place, and a slider can go on being dragged. */
+/** Identifies what the rows are for: while it is unchanged the rows stay in place, so that a slider can be dragged on. */
 export function axisKey({ node, what, summary, heat, image }: Inspected): string {
   return JSON.stringify([node, what, summary?.shape, heat?.axes, image?.layout, heat?.values.shape]);
 }
@@ -96,7 +99,7 @@ const POOLS = [
   ["absmax", "largest of each block"],
 ] as const;
 
-/** The switches above a picture: heat map or image, range of the colours, what a cell of many elements shows. */
+/** The switches above a picture: heat map or image, colour range, and how cells pool elements. */
 export function lookRow(message: Inspected, look: Look, range: Range, change: (to: Look) => void, setRange: (to: Range) => void): HTMLElement | null {
   const kinds = message.layouts.length
     ? chooser("Picture", [["", "heat map"], ...message.layouts.map((name) => [name, `image ${name}`] as const)], look.image, (image) => change({ ...look, image }), "wb-picture")

@@ -1,4 +1,4 @@
-// A lesson's text, a tree that the kernel made of Markdown, to elements. Only known tags become elements; all else stays text.
+// Converts a lesson's text, which the kernel parsed from Markdown, to elements. Only known tags become elements; all else stays text.
 
 import { h, type Child } from "../dom";
 import type { Formula } from "../protocol";

@@ -1,4 +1,4 @@
-// The memory tab: live and peak bytes, the time line, what is alive at any moment and why, whose it is, and what would change it.
+// The memory tab: live and peak bytes, the time line, live arrays and why they are alive, shares by line, op and module, and predictions.
 
 import type { Request } from "../controller";
 import { h, put, type Child } from "../dom";
@@ -10,7 +10,7 @@ import { MemoryChart, type By, type Drawn } from "./memory/chart";
 import { holdingsTable, saversTable, sharesTable, type TableActions } from "./memory/tables";
 import { type Pane, type PaneContext, waiting } from "./pane";
 
-const PERIOD = 2000; // milliseconds between two looks at the machine
+const PERIOD = 2000; // milliseconds between two readings of the machine's memory
 const LOOKS = ["alive", "lines", "ops", "modules", "saved", "what if"] as const;
 type Look = (typeof LOOKS)[number];
 
@@ -27,14 +27,14 @@ export class MemoryPane implements Pane {
   readonly element = h("div", { class: "pane memory", "data-testid": "wb-memory" });
   private readonly actions: TableActions;
   private readonly parts: HTMLElement[];
-  private name = ""; // of the recording that all this is about
+  private name = ""; // the recording this pane shows
   private by: By = "event";
   private stacked = false;
   private look: Look = "alive";
-  private event = -1; // the moment that is shown; -1: now
-  private closer = false; // the chart shows the window that was asked for last, not all
-  private why = -1; // the block that is asked about
-  private chosen = 0; // of the predictions
+  private event = -1; // the chosen event; -1: now
+  private closer = false; // the chart shows the last requested window instead of everything
+  private why = -1; // the block that `ask_why` was sent for
+  private chosen = 0; // index of the chosen prediction
   private asking: { first: number; last: number } | null = null;
   private wish: { first: number; last: number } | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -67,7 +67,7 @@ export class MemoryPane implements Pane {
     if (!changed(state, before, "recording", "answers") && (answer || !changed(state, before, "status"))) return;
     if (!answer || !state.recording) return put(this.element, waiting(state));
     const bytes = answered(state, "bytes")?.message;
-    // What the machine says comes every second: buttons that were drawn anew under the finger would lose the click.
+    // The machine's readings arrive every second or two; redrawing buttons then would lose a click in progress.
     if (this.element.firstChild === this.figures && bytes && before && onlyBytes(state, before)) return put(this.machine, ...machine(bytes));
     if (this.element.firstChild !== this.figures) put(this.element, ...this.parts);
     this.draw(state, answer, state.recording);
@@ -85,7 +85,7 @@ export class MemoryPane implements Pane {
     return this.context.controller.ask(request);
   }
 
-  /** A window of the time line; while one is on its way, the latest wish waits. */
+  /** Requests a window of the time line; while one is pending, only the latest request is kept. */
   private window(first: number, last: number): void {
     this.closer = true;
     if (this.asking) {
@@ -105,7 +105,7 @@ export class MemoryPane implements Pane {
     void this.ask({ type: "ask_moment", event });
   }
 
-  /** Looks at the machine as long as the pane is seen. */
+  /** Reads the machine's memory periodically while the pane is visible. */
   private watch(): void {
     if (this.watching) return;
     this.watching = true;
@@ -272,7 +272,7 @@ export class MemoryPane implements Pane {
   }
 }
 
-/** Nothing has changed but the bytes of the process, and on a GPU not those that the chart shows. */
+/** Whether only the process's bytes have changed, and not the GPU's pool size that the chart shows. */
 function onlyBytes(state: State, before: State): boolean {
   const [now, then] = [state, before].map((one) => answered(one, "bytes")?.message.gpu?.held);
   const same = [...state.answers].every(([type, answer]) => type === "bytes" || before.answers.get(type) === answer);
@@ -285,7 +285,7 @@ function figure(bytes: number, label: string, click: (() => void) | null, id = "
   return h("div", {}, value, h("button", { class: "link", "data-testid": id || null, title: hint || null, click }, hint || label));
 }
 
-/** The legend, and the text of the chart: bytes of each category now and at the peak. */
+/** The legend as a table: bytes of each category now and at the peak. */
 function totals(rows: readonly Total[], alone: number): HTMLElement {
   const some = rows.filter(({ now, peak }) => now || peak);
   return h(

@@ -1,4 +1,4 @@
-// The model tab: the gradients of all parameters in depth order, what is wrong with them, the health of activations, samples apart.
+// The model tab: gradients of all parameters in depth order and their problems, health of activations, and gradients by sample.
 
 import type { Request } from "../controller";
 import { h, put, s, type Child } from "../dom";
@@ -8,8 +8,8 @@ import { numberText, plural, shapeText } from "../words";
 import { lazyTwin, table } from "./charts";
 import { type Pane, type PaneContext, waiting } from "./pane";
 
-const [LEAST, MOST] = [-12, 6]; // decades that the chart shows
-const [VANISHING, EXPLODING] = [-7, 4]; // as workbench/inspector/gradient_flow.py has them
+const [LEAST, MOST] = [-12, 6]; // decades shown in the chart
+const [VANISHING, EXPLODING] = [-7, 4]; // as in workbench/inspector/gradient_flow.py
 const GLYPHS: Record<string, string> = {
   vanishing: "↓",
   exploding: "↑",
@@ -85,7 +85,7 @@ function hasParameters(kind: readonly string[]): boolean {
   return known.found;
 }
 
-/** Whether something is wrong; a gradient that the pass has not come to is only late. */
+/** Whether a flag is a problem; a gradient that the pass has not reached yet is not. */
 const wrong = (flag: string) => flag !== "" && flag !== "not yet";
 
 function flagged(flag: string): HTMLElement | null {
@@ -98,7 +98,7 @@ export function decades(value: number | null): number {
   return Math.max(0, Math.min(1, (Math.log10(value) - LEAST) / (MOST - LEAST)));
 }
 
-/** Mean and largest |gradient| of every parameter in depth order, on a logarithmic axis, between the limits of vanishing and exploding. */
+/** Mean and largest |gradient| of every parameter in depth order, on a logarithmic axis, with the limits of vanishing and exploding. */
 function flow(rows: readonly ParameterRow[], selected: number, select: (node: number) => void, width: number): HTMLElement {
   const [w, high] = [Math.max(200, width), 120];
   const step = w / Math.max(1, rows.length);

@@ -1,4 +1,4 @@
-// Forward against reverse mode: what the whole Jacobian costs in each, counted, and each pass step by step.
+// Forward versus reverse mode: the counted cost of the whole Jacobian in each, and each pass step by step.
 
 import type { Controller } from "../controller";
 import { h, put, setText } from "../dom";
@@ -111,7 +111,7 @@ export class ModesTable {
     if (focused) this.walk.querySelector<HTMLElement>(`[data-testid="${focused}"]`)?.focus();
     const sign = mode === "forward" ? "ẋ" : "∇";
     const tangents = new Map(done.map(({ node: at, badge }) => [at, `${sign} ${badge}`]));
-    // The graph is drawn from the state that this call is about: it gets its numbers afterwards.
+    // This call's state is still being drawn, so the graph gets its numbers afterwards.
     queueMicrotask(() => this.controller.store.dispatch({ do: "tangents", to: tangents }));
     const node = done.at(-1)?.node ?? -1;
     if (point && node >= 0) this.controller.show(node);

@@ -1,4 +1,4 @@
-// What a pane of the side panel is: a tab, an element, and how it follows the state.
+// The interface of a side panel pane: a tab, an element, and methods to follow the state.
 
 import type { Controller, Request } from "../controller";
 import { h } from "../dom";
@@ -8,29 +8,29 @@ import type { Gradients } from "./gradients";
 export interface PaneContext {
   controller: Controller;
   isDark(): boolean;
-  prefix: string; // for ids that must not occur twice on a page
-  width(): number; // pixels that a pane's content may be wide
+  prefix: string; // for ids that must be unique on a page
+  width(): number; // width available to a pane's content, in pixels
 }
 
 export interface Pane {
   readonly tab: string;
   readonly title: string;
   readonly element: HTMLElement;
-  /** Its content is not about the selected node: choosing another one does not scroll it to its top. */
+  /** The content is not about the selected node, so selecting another one does not scroll it to the top. */
   readonly stays?: boolean;
-  /** What the tab says, where that is more than the title. */
+  /** The tab's text, if it differs from the title. */
   caption?(state: State): string;
-  /** Whether there is something to see, and so a tab. */
+  /** Whether the pane has content, and so a tab. */
   offered(state: State): boolean;
-  /** The state has changed, or the pane has just been opened (`before` is null). Called only while its tab is chosen. */
+  /** Called after a change of state, or when the pane has just been opened (`before` is null); only while its tab is chosen. */
   update(state: State, before: State | null, gradients: Gradients): void;
-  /** What to ask the kernel for when the pane is opened, the graph is another one, or the pass has moved; null: nothing. */
+  /** The request to send when the pane is opened, the graph changes or the pass moves; null: none. */
   asks?(state: State): Request | null;
-  /** Another page, where there are pages. */
+  /** Turns to another page, in panes with pages. */
   turnPage?(by: 1 | -1): void;
 }
 
-/** What stands in a pane while its answer has not come. */
+/** The placeholder shown until the answer arrives. */
 export function waiting({ status }: State): HTMLElement {
   return h("p", { class: "quiet" }, status.tone === "error" ? "No answer came." : "Asking the kernel…");
 }

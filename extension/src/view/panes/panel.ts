@@ -1,4 +1,4 @@
-// The side panel: a tab for each pane that has something to show, and the chosen pane below.
+// The side panel: a tab for each pane with content, and the chosen pane below.
 
 import type { Controller, Request } from "../controller";
 import { h, setAttribute } from "../dom";
@@ -14,7 +14,7 @@ export class Panel {
   private readonly panes: readonly Pane[];
   private readonly tabs: Map<string, HTMLButtonElement>;
   readonly scroller = h("div", { class: "scroller", role: "tabpanel", tabindex: 0 });
-  private shown = ""; // the pane that has been told of the state so far
+  private shown = ""; // the tab of the last updated pane
 
   constructor(
     private readonly controller: Controller,
@@ -40,7 +40,7 @@ export class Panel {
     this.controller.askers.delete(this.asks);
   }
 
-  /** Another page of the lesson. */
+  /** Turns a page of the lesson. */
   turnPage(by: 1 | -1): void {
     for (const pane of this.panes) pane.turnPage?.(by);
   }

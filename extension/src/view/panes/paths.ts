@@ -1,4 +1,4 @@
-// Which path from the loss gave how much of a gradient; a path lights up in the graph.
+// The share of a gradient contributed by each path from the loss; paths can be highlighted in the graph.
 
 import { h, put } from "../dom";
 import type { PathPart, Paths } from "../protocol";
@@ -36,7 +36,7 @@ export class PathsSection {
     put(this.list, ...this.shown(message, recording));
   }
 
-  /** The current node, the selected one, and all that get a .grad. */
+  /** Offers the current node, the selected one, and all that get a .grad. */
   private offer(recording: Recording, { pass, selected }: State): void {
     const leaves = pass!.plan.filter((node) => recording.nodes.kind[node] !== "op");
     const current = pass!.plan[pass!.index - 1] ?? -1;

@@ -1,11 +1,11 @@
-// A gradient in one line.
+// A gradient on one line.
 
 import { h } from "../dom";
 import type { Summary } from "../protocol";
 import { normText, shapeText } from "../words";
 import { valuesText } from "./rules";
 
-/** Norm, shape, values where they are few. */
+/** Norm and shape, and values if there are few. */
 export function pillOf(summary: Summary): HTMLElement {
   const values = valuesText(summary);
   return h(

@@ -1,4 +1,4 @@
-// How a tensor lies in its memory, drawn, and who shares that memory.
+// The layout of a tensor in memory, as a picture, and the tensors that share the memory.
 
 import { h, s } from "../dom";
 import type { MemoryLayout } from "../protocol";
@@ -8,7 +8,7 @@ import { lazyTwin, percent, table } from "./charts";
 const CELL = 22;
 const ACROSS = 12;
 
-/** A small memory element by element, with the tensor's own order; a larger one as a strip of pieces. */
+/** Draws a small memory element by element, numbered in the tensor's order, and a larger one as a strip of pieces. */
 export function drawPlacement(layout: MemoryLayout, show: (node: number) => void): HTMLElement {
   const { order, shares, sharers, words } = layout;
   return h(

@@ -1,4 +1,4 @@
-// One question: predict, check, reveal. What was typed stays while the pane is drawn anew.
+// A question: predict, check, reveal. Typed text is kept when the pane is redrawn.
 
 import type { Controller } from "../controller";
 import { h, put, setText } from "../dom";
@@ -32,7 +32,7 @@ export class QuestionCard {
   private readonly expected = h("output", { class: "expected secret", "data-testid": "wb-question-expected" });
   readonly element: HTMLElement;
   private told = -1;
-  private selected: number | null = null; // what was selected before the question was there is no answer to it
+  private selected: number | null = null; // a node selected before the question appeared is not an answer
   private problem = "";
   private recalled = false; // the notebook was asked once for an earlier answer
 
@@ -72,7 +72,7 @@ export class QuestionCard {
       event.preventDefault();
       this.send("answer");
     });
-    // JupyterLab keeps Enter from doing what it does in a form.
+    // JupyterLab suppresses the default action of Enter in a form.
     this.element.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" || !(event.target instanceof HTMLInputElement)) return;
       event.preventDefault();
@@ -92,7 +92,7 @@ export class QuestionCard {
     });
   }
 
-  /** The host may have kept an answer of an earlier session in the notebook. */
+  /** Restores the answer of an earlier session if the host has kept one in the notebook. */
   private recall(): void {
     const { name, attempts } = this.question;
     if (attempts || this.recalled) return;
@@ -101,7 +101,7 @@ export class QuestionCard {
       const { answer, attempts, revealed } = kept;
       void this.controller.ask({ type: "answer_question", name, do: "keep", text: answer, attempts, revealed: revealed === true }, true);
     };
-    // The page hears it when the card is on it; a view may be built before.
+    // The event reaches the page only once the card is attached; a view may be built before that.
     if (!this.element.isConnected) return;
     this.recalled = true;
     this.tell("workbench-kept", { key: name, give });

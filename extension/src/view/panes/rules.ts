@@ -1,4 +1,4 @@
-// A rule at the three depths: symbols, shapes, numbers; one row at a time, chosen by a switch that holds for all rules.
+// A rule at three depths, symbols, shapes and numbers: one row is shown, chosen by a switch for all rules.
 
 import { h, setAttribute } from "../dom";
 import { formula } from "./formula";
@@ -8,7 +8,7 @@ import { numberText, siteText } from "../words";
 
 export const DEPTHS: readonly Depth[] = ["symbols", "shapes", "numbers"];
 
-/** All three rows; only the chosen one is visible. Where the numbers are too many, `instead` stands for them: small heat maps. */
+/** All three rows, of which only the chosen one is visible. Without a formula, `instead` replaces it, for example with small heat maps. */
 export function ruleRows(rules: Rules, depth: Depth, instead: HTMLElement | null = null): HTMLElement {
   return h(
     "div",
@@ -27,7 +27,7 @@ export function ruleRows(rules: Rules, depth: Depth, instead: HTMLElement | null
 const USUAL = 17; // pixels, as in view.css
 const SMALLEST = 13;
 
-/** Formulas do not wrap: those wider than their place are set smaller, and can be scrolled where that is not enough. */
+/** Shrinks formulas that are wider than their container, since they do not wrap; those that still do not fit become scrollable. */
 export function fitFormulas(inside: Element): void {
   const shown = [...inside.querySelectorAll<HTMLElement>(".formula:not([hidden])")];
   for (const place of shown) place.style.removeProperty("--size");
@@ -48,7 +48,7 @@ export function depthSwitch(depth: Depth, choose: (depth: Depth) => void): HTMLE
   );
 }
 
-/** The line of code; a click asks the host to show it. */
+/** The line of code; a click asks the host to show it. Null without a site. */
 export function siteLine(site: Site | undefined): HTMLElement | null {
   if (!site) return null;
   const where = siteText(site);
@@ -64,7 +64,7 @@ export function siteLine(site: Site | undefined): HTMLElement | null {
   return button;
 }
 
-/** All values where the kernel sent them (at most 6). */
+/** All values, if the kernel sent them (at most 6); else null. */
 export function valuesText(summary: Summary): string | null {
   if (!summary.values?.length) return null;
   const words = summary.values.map((value) => numberText(value));

@@ -1,4 +1,4 @@
-// A part of a pane that can be folded, and how such parts ask the kernel: the latest wish wins, and nothing is asked twice.
+// Collapsible sections of a pane, and their requests to the kernel: the latest wins, and none is sent twice in a row.
 
 import type { Controller, Request } from "../controller";
 import { h } from "../dom";
@@ -18,7 +18,7 @@ export class Section {
   }
 }
 
-/** One question at a time; of those that come meanwhile the last. */
+/** Sends one request at a time; of those made meanwhile, only the last is sent. */
 export class Asker {
   private asked = "";
   private busy = false;
@@ -26,7 +26,7 @@ export class Asker {
 
   constructor(private readonly controller: Controller) {}
 
-  /** Asks, unless this very question was the last one; `mark` tells apart the times at which it may have another answer. */
+  /** Sends a request unless it equals the last one; `mark` distinguishes times at which the answer may differ. */
   ask(request: Request, mark = ""): void {
     const key = JSON.stringify([request, mark]);
     if (key === this.asked) return;
@@ -46,7 +46,7 @@ export class Asker {
   }
 }
 
-/** Asks, and gives the sentence of a refusal to whoever asked instead of the whole view; "" when there was an answer. */
+/** Sends a request. Returns "", or the message if it was refused, which is then not shown in the view's status. */
 export async function demand(controller: Controller, request: Request): Promise<string> {
   if (await controller.ask(request)) return "";
   const { status } = controller.store.state;

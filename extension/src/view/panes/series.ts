@@ -1,4 +1,4 @@
-// A tensor over time: norm, spread and the histograms of every step or iteration, side by side as columns of one picture.
+// A tensor over time: norm, spread, and the histograms of all steps or iterations as columns of one picture.
 
 import { readBuffer, type Numbers } from "../buffers";
 import { h, s } from "../dom";
@@ -7,7 +7,7 @@ import { numberText } from "../words";
 import { lazyTwin, table } from "./charts";
 
 const [WIDE, HIGH] = [300, 54];
-const BANDS = 48; // rows of the picture of histograms
+const BANDS = 48; // rows in the picture of histograms
 
 export interface SeriesData {
   at: Numbers;
@@ -29,7 +29,7 @@ export function readSeries(series: Series, buffers: readonly DataView[]): Series
   return { ...read, ratio: ratio && readBuffer(ratio, buffers) } as unknown as SeriesData;
 }
 
-/** Shares of every step's elements in bands of one common range: band b of column i at [i * bands + b], b counted from below. */
+/** Shares of every step's elements in bands of one common range: band b of column i is at [i * bands + b], and b counts from below. */
 export function common({ low, high, counts }: SeriesData, bands: number): { low: number; high: number; shares: Float64Array } {
   const finite = [...low, ...high].filter(Number.isFinite);
   const [least, most] = finite.length ? [Math.min(...finite), Math.max(...finite)] : [0, 1];
@@ -98,7 +98,7 @@ function line(name: string, at: Numbers, values: Numbers): HTMLElement {
   const path: string[] = [];
   for (let i = 0; i < values.length; i++) {
     if (!Number.isFinite(values[i])) {
-      pen = "M"; // a gap where there is no number
+      pen = "M"; // a gap at NaN and infinities
       continue;
     }
     path.push(`${pen}${(((at[i]! - first) / span) * w).toFixed(1)} ${(high - 2 - ((values[i]! - least) / (most - least || 1)) * (high - 4)).toFixed(1)}`);

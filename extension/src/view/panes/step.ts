@@ -18,9 +18,9 @@ import { Asker } from "./section";
 import { equation, figure, type StripOptions } from "./strip";
 import { ValuesSection } from "./values";
 
-const ANSWERS = ["local", "fan_out", "paths", "checked", "forks", "editable", "reran"] as const; // that this pane shows
+const ANSWERS = ["local", "fan_out", "paths", "checked", "forks", "editable", "reran"] as const; // answers that this pane shows
 
-/** What the kernel has said of the step's own op: its sub-steps and equations, by input. */
+/** The kernel's details for the step's op: its sub-steps and equations, by input. */
 type Parts = { forward: readonly Term[]; parts: readonly LocalPart[]; options: StripOptions } | null;
 
 export class StepPane implements Pane {
@@ -51,7 +51,7 @@ export class StepPane implements Pane {
     const told = ANSWERS.some((type) => !before || answered(state, type) !== answered(before, type));
     if (!told && !changed(state, before, "pass", "depth", "recording", "selected", "room")) return;
     this.show(state, gradients);
-    this.further.hidden = state.pass?.mode === "record"; // there is no engine that could answer
+    this.further.hidden = state.pass?.mode === "record"; // no engine can answer then
     if (!this.further.hidden) for (const section of this.sections) section.update(state);
     fitFormulas(this.element);
   }
@@ -70,7 +70,7 @@ export class StepPane implements Pane {
     put(this.now, ...this.parts(step, state, recording));
   }
 
-  /** What the kernel says of this step beyond the step itself, asked for where it is shown. */
+  /** The kernel's details for this step, requested if they are needed; null until they arrive. */
   private details(step: Step, state: State): Parts {
     const written = state.depth !== "numbers" || (step.forward.numbers && step.contributions.every(({ rule }) => rule.numbers));
     const wanted = !written || step.contributions.some(({ unbroadcast }) => unbroadcast.length);
@@ -85,7 +85,7 @@ export class StepPane implements Pane {
     return { buffers, dark: this.context.isDark(), width: Math.max(120, this.context.width() - 30) };
   }
 
-  /** The gradient that arrived, as the sum that it is where several gave to it. */
+  /** The upstream gradient as a sum, if it has several contributions. */
   private arrived(step: Step, state: State, recording: Recording): (HTMLElement | null)[] {
     const addends = addendsOf(recording, state.pass!, step.node);
     if (addends.length < 2) return [];
@@ -133,7 +133,7 @@ export class StepPane implements Pane {
       this.controller.store.dispatch({ do: "reveal", node: target });
       this.controller.select(target);
     };
-    // Where the step gives to it twice, the sum is whole after the second.
+    // If the step contributes twice, the sum is complete after the second.
     const sum = last ? sumLine(this.controller, recording, addendsOf(recording, state.pass!, target)) : null;
     return h(
       "div",
@@ -152,7 +152,7 @@ export class StepPane implements Pane {
   }
 }
 
-/** Sums over broadcast axes, spreading over summed ones, casts: a step of their own inside the step. */
+/** Sub-steps within the step: sums over broadcast axes, spreading over summed axes, casts. */
 function subSteps(part: LocalPart | undefined, unbroadcast: readonly number[], details: Parts): (HTMLElement | null)[] {
   if (!part?.sub_steps.length) {
     if (!unbroadcast.length) return [];
@@ -172,7 +172,7 @@ function half(details: Parts): StripOptions {
   return { ...details!.options, width: Math.floor(details!.options.width / 2) - 20, height: 44 };
 }
 
-/** A leaf's .grad before and after: what the pass added to. */
+/** A leaf's .grad before and after the pass added to it. */
 function accumulated({ before, after }: Step): HTMLElement[] {
   const line = (words: string, summary: Summary, test: string) =>
     h("div", { class: "row", "data-testid": test, "data-norm": normOf(summary) }, h("h4", {}, words), pillOf(summary));

@@ -1,4 +1,4 @@
-// A tensor as a small heat map, and a row of them as an equation.
+// A tensor as a small heat map, and several of them as an equation.
 
 import { readBuffer } from "../buffers";
 import { h } from "../dom";
@@ -10,14 +10,14 @@ import { valuesText } from "./rules";
 export interface StripOptions {
   buffers: readonly DataView[];
   dark: boolean;
-  width: number; // pixels at most
+  width: number; // maximum, in pixels
   height?: number;
-  /** Called with the element's place in the flattened tensor; only where each cell is one element. */
+  /** Called with the flat index of the clicked element; only if each cell is one element. */
   choose?: (flat: number) => void;
   chosen?: number;
 }
 
-/** The picture alone; null where there is nothing to draw. */
+/** The heat map alone; null if there is nothing to draw. */
 export function strip(picture: Picture, options: StripOptions): HTMLElement | null {
   const { cells, rows, cols, label, summary } = picture;
   if (!cells) return null;
@@ -63,13 +63,13 @@ export function strip(picture: Picture, options: StripOptions): HTMLElement | nu
 function cellOf(rows: number, cols: number, width: number, height: number): [number, number] {
   const cell = Math.max(1, Math.min(18, Math.floor(width / cols)));
   const tall = Math.max(1, Math.min(18, Math.floor(height / rows)));
-  // Square where there is room for it; a vector is a band that can be seen, and no side is shorter than a quarter of the other.
+  // Cells are square if there is room; a vector is drawn as a visible band, and each side is at least a quarter of the other.
   const side = Math.min(cell, tall);
   const least = (mine: number, other: number, pixels: number) => Math.max(side, Math.ceil(Math.max(pixels, (other * side) / 4) / mine));
   return [Math.min(cell, least(cols, rows, 24)), Math.min(tall, least(rows, cols, 14))];
 }
 
-/** A small matrix as its numbers, tinted as the heat map would be; null where they are too many or there is no room. */
+/** A small matrix as numbers on the heat map's colours; null if it is too large or there is no room. */
 function numbered({ cells, rows, cols, label, summary }: Picture, { buffers, dark, width, height = 56 }: StripOptions): HTMLElement | null {
   const fits = rows <= NUMBERED && cols <= NUMBERED && cols * NUMBER_WIDTH <= width && rows * 20 <= height;
   if (!cells || !fits || summary.dtype.startsWith("complex")) return null;
@@ -80,7 +80,7 @@ function numbered({ cells, rows, cols, label, summary }: Picture, { buffers, dar
   return h("table", { class: "numbered", "data-testid": "wb-cells", "aria-label": `${label}: ${summary.text}` }, h("tbody", {}, ...Array.from({ length: rows }, (_, row) => line(row))));
 }
 
-/** The index along each axis of an element of the flattened tensor. */
+/** The index along each axis of an element given by its flat index. */
 export function indexOf(flat: number, shape: readonly number[]): number[] {
   const index: number[] = [];
   for (let axis = shape.length - 1; axis >= 0; axis--) {
@@ -90,13 +90,13 @@ export function indexOf(flat: number, shape: readonly number[]): number[] {
   return index;
 }
 
-/** The place in the flattened tensor; -1 for an index that it does not have. */
+/** The flat index of an element; -1 if the index is out of range. */
 export function flatOf(index: readonly number[], shape: readonly number[]): number {
   if (index.length !== shape.length || index.some((n, axis) => !Number.isInteger(n) || n < 0 || n >= shape[axis]!)) return -1;
   return index.reduce((flat, n, axis) => flat * shape[axis]! + n, 0);
 }
 
-/** The picture, or its numbers where they are few, with its name, shape and norm below. */
+/** The heat map, or the values if there are few, with label, shape and norm below. */
 export function figure(picture: Picture, options: StripOptions): HTMLElement {
   const { label, summary } = picture;
   const values = valuesText(summary);
@@ -108,9 +108,9 @@ export function figure(picture: Picture, options: StripOptions): HTMLElement {
   );
 }
 
-const READABLE = 130; // pixels of a picture in an equation, at least where the panel has them
+const READABLE = 130; // pixels for a picture in an equation, at least, if the panel has room
 
-/** upstream ∘ local = contribution: small matrices as numbers, larger ones as heat maps, on several lines where the panel is narrow. */
+/** upstream ∘ local = contribution: small matrices as numbers, larger ones as heat maps, wrapped to several lines in a narrow panel. */
 export function equation(terms: readonly Term[], options: StripOptions): HTMLElement {
   const share = Math.max(READABLE, Math.floor(options.width / terms.length) - 24);
   const room = (picture: Picture) => (Math.max(picture.rows, picture.cols) <= NUMBERED ? options.width - 20 : Math.min(share, options.width - 20));

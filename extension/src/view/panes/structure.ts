@@ -1,4 +1,4 @@
-// Small pictures of what a Jacobian looks like.
+// Icons for the structure of a Jacobian.
 
 import { s } from "../dom";
 
@@ -17,7 +17,7 @@ const PATTERNS: Record<string, (row: number, col: number) => boolean> = {
   dense: () => true,
 };
 
-/** An icon of 6 by 6 cells; the words beside it say the same. */
+/** An icon of 6 by 6 cells; hidden from screen readers, since the text beside it says the same. */
 export function structureIcon(structure: string): SVGSVGElement {
   const filled = PATTERNS[structure] ?? (() => false);
   const cells: SVGElement[] = [];

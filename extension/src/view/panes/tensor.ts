@@ -1,4 +1,5 @@
-// One tensor in full, the value or the gradient of the selected node or of the step: health, distribution, pictures, tokens, formula, layout in memory, time.
+// One tensor in full, the value or gradient of the selected node or of the step: health, distribution, picture, tokens, formula, memory
+// layout, time.
 
 import type { Controller } from "../controller";
 import { h, put, putAround, type Child } from "../dom";
@@ -19,12 +20,12 @@ import { drawAllSeries } from "./series";
 import { drawTokens } from "./tokens";
 
 const MOST_GIVERS = 6;
-const WIDE = 434; // from here on the heat map of a tensor stands beside its numbers, as view.css says
+const WIDE = 434; // from this width on, a tensor's heat map is beside its numbers, as in view.css
 
 export class TensorPane implements Pane {
   private readonly head = h("div", { class: "head" });
   private readonly brief = h("div", { class: "brief" });
-  private readonly look = h("div", { class: "look" }); // the picture and what chooses it
+  private readonly look = h("div", { class: "look" }); // the picture and its switches
   private readonly more = h("div", { class: "more" });
   private readonly facts = h("dl", { class: "facts" });
   private readonly memory = h("div");
@@ -32,7 +33,7 @@ export class TensorPane implements Pane {
   private readonly placement = h("details", { class: "section", "data-testid": "wb-memory-layout" }, h("summary", {}, "Layout in memory"), this.memory);
   private readonly series = h("details", { class: "section", "data-testid": "wb-over-time" }, h("summary", {}, "Over time"), this.time);
   private readonly parts = [this.brief, this.more, this.look, this.facts];
-  // Below one another beside the graph; in two columns where a tensor has all the room.
+  // Stacked when beside the graph; in two columns when a tensor has the whole width.
   readonly element = h(
     "div",
     { class: "pane inspector" },
@@ -42,12 +43,12 @@ export class TensorPane implements Pane {
     h("div", { class: "sections" }, this.placement, this.series),
   );
   private readonly controller: Controller;
-  private shown = ""; // what the sliders on the screen are about
+  private shown = ""; // what the current sliders are for
   private sliders: HTMLElement | null = null;
-  private cursor: Cursor = { place: null }; // in the heat map, while it is of the same tensor
+  private cursor: Cursor = { place: null }; // in the heat map, while the tensor is the same
   private range: Range = "max";
-  private timeOf = ""; // what was asked for over time
-  private placed = false; // the layout was shown once: from then on it is the reader who opens and closes it
+  private timeOf = ""; // the last request for values over time
+  private placed = false; // the layout was shown once; after that only the reader opens and closes it
 
   constructor(
     private readonly context: PaneContext,
@@ -107,7 +108,7 @@ export class TensorPane implements Pane {
     put(this.brief, waiting(state));
   }
 
-  /** Why the gradient is what it is: the steps that gave it, each a way to its rule. */
+  /** The steps that contributed to the gradient, each with a link to its rule. */
   private given(recording: Recording, pass: Pass, node: number): HTMLElement | null {
     const found = givers(recording, pass, node);
     if (!found.length) return null;
@@ -122,7 +123,7 @@ export class TensorPane implements Pane {
     return h("p", { class: "line", "data-testid": "wb-given" }, "Came from ", ...found.slice(0, MOST_GIVERS).flatMap(link), found.length > MOST_GIVERS ? ` and ${found.length - MOST_GIVERS} more` : null);
   }
 
-  /** Whether what is shown follows the steps of the pass. */
+  /** The button that selects whether the pane follows the steps of the pass. */
   private holder({ held }: State): HTMLElement {
     const title = held ? "Show the tensor of each step again" : "Keep showing this tensor while the pass moves";
     const click = () => {
@@ -158,7 +159,7 @@ export class TensorPane implements Pane {
       summary ? drawHealth(summary) : null,
       summary && !values ? numbers(summary) : null,
     );
-    // Where every value is written out, a picture of them says no more.
+    // If every value is written out, a picture adds nothing.
     putAround(this.look, this.sliders, summary && !values ? this.picture(message, buffers, state) : []);
     this.showElement(state);
     put(
@@ -170,12 +171,12 @@ export class TensorPane implements Pane {
     put(this.facts, ...facts.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)]));
     if (!storage) return;
     put(this.memory, drawPlacement(storage, (node) => this.controller.show(node)));
-    // A card of a view is there to show what it is a view of.
+    // The card of a view opens its memory layout, to show what it is a view of.
     if (state.recording?.view === "tensor" && !this.placed && storage.elements > (summary?.size ?? 0)) this.placement.open = true;
     this.placed = true;
   }
 
-  /** Switches, a row for each axis, the heat map or the images, and the element that was clicked. */
+  /** Switches, a row for each axis, the heat map or images, and the clicked element. */
   private picture(message: Inspected, buffers: DataView[], state: State): Child[] {
     const { controller } = this;
     const change = (to: typeof controller.look) => controller.inspect(to);
@@ -206,7 +207,7 @@ export class TensorPane implements Pane {
     }
   }
 
-  /** The element that was clicked, exactly, with the expression for it. */
+  /** The exact value of the clicked element, with its expression. */
   private showElement(state: State): void {
     const place = this.look.querySelector(".element");
     const told = answered(state, "element")?.message;
@@ -238,7 +239,7 @@ export class TensorPane implements Pane {
   }
 }
 
-/** What the kernel said of the tensor, for the open tab. */
+/** The kernel's answer about the tensor, for the open tab; else null. */
 function answerOf({ inspected, subject, tab }: State): State["inspected"] {
   return inspected?.message.node === subject && inspected.message.what === tab ? inspected : null;
 }

@@ -1,4 +1,4 @@
-// The time tab: when each op and backward step ran, and which lines, ops and modules took the time.
+// The time tab: when each op and backward step ran, and the time taken by lines, ops and modules.
 
 import { readBuffer } from "../buffers";
 import type { Request } from "../controller";
@@ -12,8 +12,8 @@ import { type Pane, type PaneContext, waiting } from "./pane";
 import { siteLine } from "./rules";
 import { Timeline } from "./timeline";
 
-const FIRST = 12; // rows of a table until all are wanted
-const SETTLED = 250; // milliseconds without a change of the window, until more is asked for
+const FIRST = 12; // rows of a table before "Show all"
+const SETTLED = 250; // milliseconds without a change of the window before more is requested
 
 type By = "lines" | "by_op" | "by_module";
 const KINDS: readonly (readonly [By, string])[] = [
@@ -33,8 +33,8 @@ export class TimePane implements Pane {
   private answer: Answer<"timing"> | undefined;
   private by: By = "lines";
   private all = false; // rows of the table
-  private op = ""; // the one that is pointed out
-  private recording = ""; // whose window of time it is
+  private op = ""; // the highlighted op
+  private recording = ""; // the recording whose time line is shown
   private settling: ReturnType<typeof setTimeout> | undefined;
 
   constructor(private readonly context: PaneContext) {
@@ -92,7 +92,7 @@ export class TimePane implements Pane {
     );
   }
 
-  /** Events that were left out, or lie beyond what was sent, are asked for when the window rests. */
+  /** Requests omitted events and those beyond the received range, once the window has stopped moving. */
   private wantMore(span: Span): void {
     clearTimeout(this.settling);
     const { message } = this.answer!;
@@ -191,7 +191,7 @@ function figures({ seconds, forward, backward }: Timing): HTMLElement {
   );
 }
 
-/** How long, its share of the whole, and how much of it forward and backward. */
+/** The duration, its share of the whole, and its forward and backward parts. */
 function timeCell({ forward, backward, inside }: TimeTotal, whole: number, most: number): HTMLElement {
   const width = (part: number) => `width:${((100 * part) / most).toFixed(1)}%`;
   const words = [

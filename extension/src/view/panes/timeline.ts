@@ -1,11 +1,11 @@
-// The time line as a thing to use: pointer, wheel and keys move and zoom the window, and go from event to event.
+// The interactive time line: pointer, wheel and keys move and zoom the window and step through events.
 
 import { h, put, setAttribute, setText } from "../dom";
 import { durationText, plural } from "../words";
 import { table, twin } from "./charts";
 import { drawEvents, eventAt, HEIGHT, inSight, laneAt, momentText, moved, type Look, type Span, type TimelineEvents, zoomed } from "./lanes";
 
-const LONGEST = 100; // rows of the table that says the same
+const LONGEST = 100; // rows of the equivalent table, at most
 const HINT = "Ctrl+wheel or + − zooms, drag moves, ← → walks";
 const LANES = ["forward", "backward"] as const;
 
@@ -24,11 +24,11 @@ export class Timeline {
   private events: TimelineEvents | null = null;
   private whole: Span = { begin: 0, end: 1 };
   private span: Span = this.whole;
-  private of = ""; // the recording that it shows
+  private of = ""; // the recording shown
   private describe: (node: number) => string = () => "";
   private selected = -1;
   private op = "";
-  private at = -1; // the event that is told of: under the pointer, else the chosen one
+  private at = -1; // the event described: under the pointer, else the chosen one
   private chosen = -1;
   private dark = false;
   private frame = 0;
@@ -67,7 +67,7 @@ export class Timeline {
     if (typeof ResizeObserver !== "undefined") new ResizeObserver(() => this.paint()).observe(this.stage);
   }
 
-  /** Other events; the window stays when they are of the same recording. */
+  /** Shows other events; the window is kept if they belong to the same recording. */
   show(of: string, events: TimelineEvents, seconds: number, describe: (node: number) => string): void {
     const same = of === this.of && this.span !== this.whole;
     [this.of, this.events, this.describe, this.at, this.chosen] = [of, events, describe, -1, -1];
@@ -83,13 +83,13 @@ export class Timeline {
     this.paint();
   }
 
-  /** Only the events of this op stand out; "": all do. */
+  /** Highlights the events of an op; "": none is highlighted. */
   pointOut(op: string): void {
     this.op = op;
     this.paint();
   }
 
-  /** Seconds that a node took in all its events, forward and backward. */
+  /** Total seconds of a node's events, forward and backward. */
   secondsOf(node: number): [number, number] {
     const sums: [number, number] = [0, 0];
     this.events?.node.forEach((one, at) => {
@@ -149,14 +149,14 @@ export class Timeline {
     return `${lane[at] ? "backward of " : ""}${this.called(at)}: ${durationText(took[at]!)}, at ${this.momentText(begin[at]!)}`;
   }
 
-  /** The op, and its result's name where it does not tell the op already. */
+  /** The op, and the name of its result unless that already contains the op. */
   private called(at: number): string {
     const { names, op, node } = this.events!;
     const [name, made] = [names[op[at]!]!, this.describe(node[at]!)];
     return made.startsWith(`${name} `) || !made ? made || name : `${name}, ${made}`;
   }
 
-  /** A moment as exactly as a hundredth of the window. */
+  /** A moment, to a hundredth of the window. */
   private momentText(seconds: number): string {
     return momentText(seconds, this.span.end, (this.span.end - this.span.begin) / 100);
   }
@@ -224,7 +224,7 @@ export class Timeline {
     act();
   }
 
-  /** To the next event of the same lane, or of any at first. */
+  /** Moves to the next event in the same lane; the first time, to the first visible event. */
   private walk(by: 1 | -1): void {
     const { lane } = this.events!;
     if (this.at < 0) return this.reach(inSight(this.events!, this.span)[0], by);
@@ -233,7 +233,7 @@ export class Timeline {
     this.reach(at, by);
   }
 
-  /** To the other lane: the backward step of the same node, or the op of this step; else what ran at about that time. */
+  /** Switches to the other lane: to the event of the same node, else to the one nearest in time. */
   private cross(to: 0 | 1): void {
     const { lane, node, begin } = this.events!;
     const from = this.at < 0 ? inSight(this.events!, this.span)[0] : this.at;
@@ -246,7 +246,7 @@ export class Timeline {
     this.reach(best, 1);
   }
 
-  /** The event is told of, and the window moves so that it is in sight. */
+  /** Describes the event, and moves the window so that it is visible. */
   private reach(at: number, by: 1 | -1): void {
     const { begin, took } = this.events!;
     if (at < 0 || at >= begin.length) return;
@@ -258,7 +258,7 @@ export class Timeline {
     }
   }
 
-  /** The longest events in sight as a table, for who does not see the picture. */
+  /** Lists the longest visible events in a table, as an alternative to the picture. */
   private fillTwin(): void {
     const { events } = this;
     if (!this.twin.open || !events) return;

@@ -1,11 +1,11 @@
-// Ids as the tokens that they stand for.
+// Shows ids as the tokens they encode.
 
 import { h } from "../dom";
 import type { Tokens } from "../protocol";
 
 const INVISIBLE: Record<string, string> = { " ": "␣", "\n": "↵", "\t": "⇥" };
 
-/** The token with what cannot be seen made visible. */
+/** The token with visible symbols for white space. */
 export function visible(text: string): string {
   return text.replace(/^[ \n\t]+|[ \n\t]+$|[\n\t]/g, (white) => [...white].map((one) => INVISIBLE[one]).join(""));
 }

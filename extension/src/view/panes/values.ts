@@ -1,4 +1,4 @@
-// What if a weight or an input had another value: the recorded program once more, beside the old.
+// Reruns the recorded program with another weight or input, and compares the result with the original.
 
 import { h, put } from "../dom";
 import type { Reran } from "../protocol";
@@ -46,7 +46,7 @@ export class ValuesSection {
     put(this.result, ...(message ? this.shown(message) : []));
   }
 
-  /** What no op made: parameters, inputs, numbers. */
+  /** Offers everything not made by an op: parameters, leaves, inputs and constants. */
   private offer(recording: Recording, selected: number): void {
     const { kind } = recording.nodes;
     const order = ["parameter", "leaf", "input", "constant"];

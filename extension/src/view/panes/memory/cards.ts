@@ -1,4 +1,4 @@
-// Cards of the memory pane: why something is alive, what a change would do to the peak, and the machine's own memory.
+// Cards of the memory pane: why an array is alive, what a change would do to the peak, and the machine's memory.
 
 import { h, type Child } from "../../dom";
 import type { Bytes, Prediction, Predictions, Why } from "../../protocol";
@@ -33,7 +33,7 @@ export function whyCard({ name, bytes, chains, sentence }: Why, close: () => voi
 
 const TITLES: Record<Prediction["what"], string> = { no_grad: "no_grad", checkpoint: "checkpoint", half: "half", batch: "batch" };
 
-/** Chips with the peak that each change would give; the chosen one is told in full. */
+/** Chips with the peak that each change would give, and details of the chosen one. */
 export function predictions({ found, peak }: Predictions, chosen: number, choose: (at: number) => void, select: (node: number) => void): Child[] {
   if (!found.length) return [h("p", { class: "quiet" }, "There is nothing here that one of these changes would make smaller.")];
   const one = found[chosen];
@@ -85,7 +85,7 @@ function compare(label: string, bytes: number, most: number): HTMLElement {
   );
 }
 
-/** The machine: the pool of a GPU and how busy it is, or the process. */
+/** The machine's memory: the pool and utilisation of a GPU, or the process. */
 export function machine({ gpu, resident }: Bytes): Child[] {
   const process = resident ? [h("span", {}, "the whole process ", h("b", {}, bytesText(resident)))] : [];
   if (!gpu) return process;

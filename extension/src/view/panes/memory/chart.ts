@@ -1,4 +1,4 @@
-// The time line of live bytes: the sum or its bands by category, phases and cells on the axis, a brush below to pan and zoom.
+// The time line of live bytes: total or bands by category, phases and cells on the axis, and a brush below to pan and zoom.
 
 import { readBuffer, type Numbers } from "../../buffers";
 import { h, put, s, setAttribute } from "../../dom";
@@ -18,9 +18,9 @@ export interface ChartActions {
   moment(event: number): void;
 }
 
-const [WIDE, TALL, LOW] = [1000, 132, 26]; // the drawing's own units
+const [WIDE, TALL, LOW] = [1000, 132, 26]; // in SVG units
 
-/** The numbers of a window, with where each event stands on the axis. */
+/** The data of a window, with the position of each event on the axis. */
 class Points {
   readonly events: Numbers;
   readonly seconds: Numbers | null;
@@ -47,7 +47,7 @@ class Points {
     return this.events.length;
   }
 
-  /** Where a point begins, from 0 to WIDE; the one behind the last is the right edge. */
+  /** The start of a point, from 0 to WIDE; the point after the last is the right edge. */
   x(at: number): number {
     if (at >= this.count) return WIDE;
     const value = this.by === "time" && this.seconds ? this.seconds[at]! : this.events[at]!;
@@ -60,7 +60,7 @@ class Points {
     return total;
   }
 
-  /** The point under a place between 0 and WIDE. */
+  /** The point at a position between 0 and WIDE. */
   at(x: number): number {
     let [low, high] = [0, this.count - 1];
     while (low < high) {
@@ -71,7 +71,7 @@ class Points {
     return low;
   }
 
-  /** Where an event stands; events between two points stand at the first of them. */
+  /** The position of an event; on the time axis an event between two points is placed at the first. */
   xOf(event: number): number {
     let [low, high] = [0, Math.max(0, this.count - 1)];
     while (low < high) {
@@ -137,7 +137,7 @@ export class MemoryChart {
     this.twin.addEventListener("toggle", () => this.tabulate());
   }
 
-  /** `held` is what a GPU's pool holds, 0 without one. */
+  /** Draws the chart; `held` is the size of a GPU's pool, 0 without one. */
   draw(shown: Drawn, whole: Drawn, totals: readonly Total[], by: By, stacked: boolean, event: number, held: number): void {
     this.points = new Points(shown.line, shown.buffers, by);
     this.whole = shown === whole ? this.points : new Points(whole.line, whole.buffers, by);
@@ -206,7 +206,7 @@ export class MemoryChart {
     return paths;
   }
 
-  /** Phases, and cells where there are several, as strips below the plot. */
+  /** Phases and cells as strips below the plot. */
   private spans(points: Points): void {
     const strip = (spans: readonly Span[], kind: string) =>
       spans.length
@@ -256,7 +256,7 @@ export class MemoryChart {
     return Math.min(WIDE, Math.max(0, ((event.clientX - box.left) / Math.max(1, box.width)) * WIDE));
   }
 
-  /** A click is a moment, a drag a window. */
+  /** Selects a moment by a click, or a window by dragging. */
   private select(down: PointerEvent): void {
     if (down.button !== 0 || !this.points) return;
     const from = this.place(down, this.plot);
@@ -285,7 +285,7 @@ export class MemoryChart {
     this.plot.addEventListener("pointercancel", stop);
   }
 
-  /** The frame of the overview is dragged; beside it, a new one is drawn. */
+  /** Drags the overview's frame, or draws a new one if the drag starts outside it. */
   private pan(down: PointerEvent): void {
     if (down.button !== 0 || !this.whole || !this.points) return;
     down.preventDefault();
@@ -317,7 +317,7 @@ export class MemoryChart {
   }
 
   private wheel(event: WheelEvent): void {
-    if (!this.points || !(event.ctrlKey || event.metaKey)) return; // without them the page scrolls
+    if (!this.points || !(event.ctrlKey || event.metaKey)) return; // otherwise the page scrolls
     event.preventDefault();
     this.zoom(event.deltaY > 0 ? 1.5 : 1 / 1.5, this.points.events[this.points.at(this.place(event, this.plot))]!);
   }
@@ -352,7 +352,7 @@ export class MemoryChart {
     act();
   }
 
-  /** The same numbers as a table, at most a hundred lines; made when it is opened. */
+  /** Fills the table with the same numbers, at most a hundred rows, while it is open. */
   private tabulate(): void {
     const place = this.twin.lastElementChild!;
     if (!this.twin.open || !this.points) return put(place);

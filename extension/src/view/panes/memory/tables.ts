@@ -1,4 +1,4 @@
-// The tables of the memory pane: what is alive and why, whose it is, what is saved; bytes as bars.
+// The tables of the memory pane: live arrays and why they are alive, shares by line, op or module, and saved arrays; bytes as bars.
 
 import { h, type Child } from "../../dom";
 import type { Holding, Saver, Share } from "../../protocol";
@@ -11,7 +11,7 @@ export interface TableActions {
   why(block: number): void;
 }
 
-/** A number of bytes with a bar as long as its share of the largest. */
+/** A number of bytes with a bar for its share of the largest. */
 function bar(bytes: number, most: number, kind = ""): HTMLElement {
   const share = most > 0 ? (100 * bytes) / most : 0;
   return h("div", { class: "bytes" }, h("span", {}, bytesText(bytes)), h("span", { class: kind ? `bar of-${kind}` : "bar", style: `width:${share.toFixed(1)}%` }));
@@ -65,7 +65,7 @@ export function holdingsTable(rows: readonly Holding[], recording: Recording, ac
   return made;
 }
 
-/** A click anywhere on a row, but on its buttons, selects its node. */
+/** A click on a row, except on its buttons, selects its node. */
 function clickable(made: HTMLTableElement, rows: readonly { node: number }[], actions: TableActions): void {
   [...made.tBodies[0]!.rows].forEach((element, at) => {
     const { node } = rows[at]!;
