@@ -39,7 +39,10 @@ READY = """() => {
   const panel = window.jupyterapp?.shell.currentWidget;
   return panel?.content?.model?.cells && panel.sessionContext.isReady && panel.sessionContext.session?.kernel?.status === "idle";
 }"""
-IDLE = f"""() => window.workbenchTestRuns === 0
+# Every view has its graph, and none waits to be loaded.
+DRAWN = """[...document.querySelectorAll('.jp-OutputArea [aria-busy="true"], .gradient-workbench')]
+  .every((one) => one.shadowRoot && !one.shadowRoot.querySelector('[aria-busy="true"]'))"""
+IDLE = f"""() => window.workbenchTestRuns === 0 && {DRAWN}
   && {NOTEBOOK}.sessionContext.session?.kernel?.status === "idle"
   && {NOTEBOOK}.content.widgets.every((cell) => (cell.model.executionState ?? "idle") === "idle")"""
 SUBSHELLS = f"""async () => {{

@@ -92,6 +92,34 @@ def test_code_and_graph_point_at_each_other(lab):
     )
 
 
+WAITING = """%%watch
+import pathlib, time
+h = engine.ones(3, requires_grad=True) * 2
+while not pathlib.Path("go").exists():
+    time.sleep(0.01)
+loss = h.sum()"""
+
+
+def test_the_end_of_a_cell_leaves_the_view_as_it_is(lab):
+    lab.open(SETUP, WAITING)
+    run_cell(lab, 0)
+    lab.command("notebook:run-cell", 1)
+    view = view_of(lab, 1)
+    search = view.get_by_test_id("wb-search")
+    view.get_by_role("button", name="Zoom in").click()
+    search.fill("mul")
+    view.evaluate("(root) => { root.marked = true; }")
+    lab.server.root.joinpath("go").write_text("")
+    lab.wait_idle()
+
+    # The output's data has changed, and JupyterLab has rendered it anew.
+    expect(view.get_by_test_id("wb-graph").get_by_role("treeitem", name="sum loss, scalar")).to_be_visible()
+    expect(view).to_have_js_property("marked", True)
+    expect(search).to_be_focused()
+    expect(search).to_have_value("mul")
+    expect(lab.cell(1).get_by_test_id("wb-root")).to_have_count(1)
+
+
 def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     lab.open(SETUP, RECORDED, "%%watch\nother = (w + x).exp()", "alive = 6 * 7\nalive")
     lab.run_all()

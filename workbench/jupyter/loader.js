@@ -32,9 +32,20 @@ function viewOf(model) {
   return Promise.race([asked, later]);
 }
 
+/** What is taken off the page loses the focus. The returned function gives it back to what had it, unless the user has gone elsewhere. */
+function keepFocus(host) {
+  let lost = null;
+  host.addEventListener("focusout", (event) => {
+    const left = event.composedPath()[0];
+    queueMicrotask(() => (lost = host.isConnected ? null : left)); // the event comes before the element is taken off
+  });
+  return () => document.activeElement?.contains(host) && lost?.focus({ preventScroll: true });
+}
+
 export default () => {
   let view = null; // promise of the module
   let core = null; // all outputs that show this widget show the same
+  const shown = new Set(); // { el, host, seen, focus } of each output
   return {
     initialize({ model }) {
       view = viewOf(model).then((module) => {
@@ -45,27 +56,46 @@ export default () => {
       return () => core?.close();
     },
     async render({ model, el }) {
+      // JupyterLab renders an output anew when its data changes, as at the end of a cell: the view moves over as it is, with its camera,
+      // what is typed in it, and the focus. The element that it leaves was on the page and has been taken out by itself.
+      const old = [...shown].find((one) => one.seen && !one.el.parentNode);
+      const own = old ?? { el, host: document.createElement("div"), seen: false, focus: null, close: null };
+      own.el = el;
+      el.append(own.host);
+      requestAnimationFrame(() => {
+        own.seen = own.host.isConnected;
+        if (old) own.focus();
+      });
+      const leave = () => {
+        if (own.el !== el) return; // moved on
+        shown.delete(own);
+        own.close?.();
+      };
+      if (old) return leave;
+      shown.add(own);
+      own.focus = keepFocus(own.host);
       const words = document.createElement("p");
       words.setAttribute("role", "status");
       words.textContent = WAITS;
-      el.append(words);
-      const gone = () => (words.textContent = AGAIN);
+      own.host.append(words);
+      own.host.ariaBusy = "true";
+      const fail = (why) => {
+        words.textContent = why;
+        own.host.ariaBusy = null;
+      };
+      const gone = () => fail(AGAIN);
       const events = ["comm:close", "destroy", "comm_live_update"];
       for (const event of events) model.on(event, gone);
-      let close = null;
-      let left = false;
       view.then(
-        (shown) => {
+        (module) => {
           for (const event of events) model.off(event, gone);
           words.remove();
-          if (!left) close = shown.render({ model, el, core });
+          own.host.ariaBusy = null;
+          if (shown.has(own)) own.close = module.render({ model, el: own.host, core });
         },
-        (error) => (words.textContent = `The view could not be loaded: ${error.message}`),
+        (error) => fail(`The view could not be loaded: ${error.message}`),
       );
-      return () => {
-        left = true;
-        close?.();
-      };
+      return leave;
     },
   };
 };

@@ -250,6 +250,7 @@ export class View {
     this.empty.hidden = !!state.recording?.tree.size;
     if (!this.empty.hidden) put(this.empty, ...emptyWords(state));
     if (changed("status", "recording")) this.showStatus(state);
+    setAttribute(this.root, "aria-busy", state.recording || state.status.tone === "error" ? null : "true"); // until its graph arrives
     // Redrawing a button would lose the focus, and further keys would go to the notebook.
     if (!focused || (focused.isConnected && !focused.closest("[hidden]"))) return;
     const same = again?.();
