@@ -110,6 +110,8 @@ class Views:
         pick, origin, args = self.random.choice, typing.get_origin(hint), typing.get_args(hint)
         if origin is typing.Literal:
             return pick(args)
+        if hint is protocol.ToKernel:
+            return self.message()
         if origin is list:
             return [self.value(args[0]) for _ in range(self.random.randrange(5))]
         if hint in (int, float, bool, str):
@@ -162,9 +164,10 @@ def test_whatever_a_view_sends_is_answered(seed, tmp_path, monkeypatch):
         assert took < SOON, asked
         for answer, buffers in (*answers, *told):
             json.dumps(pack(answer, buffers)[0], allow_nan=False).encode()
-            if answer["type"] == "problem":
-                assert len(answer["sentence"]) < LONGEST + 10, asked
-                assert "could not answer" not in answer["sentence"], (asked, answer["sentence"])
+            for one in answer["messages"] if answer["type"] == "together" else [answer]:
+                if one["type"] == "problem":
+                    assert len(one["sentence"]) < LONGEST + 10, asked
+                    assert "could not answer" not in one["sentence"], (asked, one["sentence"])
         told.clear()
     assert list(Path().iterdir()) == []
 
