@@ -1,4 +1,4 @@
-// What a widget carries instead of the whole view: it asks the kernel for the view, once for each page, and shows it.
+// The module that each widget carries instead of the whole view: it requests the view from the kernel, once per page, and renders it.
 
 const views = (globalThis[Symbol.for("gradient-workbench")] ??= new Map()); // name of a bundle -> its module, or the promise of it
 const PATIENCE = 3000; // milliseconds
@@ -18,7 +18,7 @@ function ask(model) {
   });
 }
 
-/** The module of the view. Whoever asked for it first may be gone before the answer comes: after a while a widget asks for itself. */
+/** The view's module. The widget that requested it first may be closed before the answer arrives, so others request it after a while. */
 function viewOf(model) {
   const name = model.get("_bundle");
   const known = views.get(name);
@@ -32,32 +32,32 @@ function viewOf(model) {
   return Promise.race([asked, later]);
 }
 
-/** What is taken off the page loses the focus. The returned function gives it back to what had it, unless the user has gone elsewhere. */
+/** Returns a function that restores the focus inside `host` after it was detached, unless the user has focused something else. */
 function keepFocus(host) {
   let lost = null;
   host.addEventListener("focusout", (event) => {
     const left = event.composedPath()[0];
-    queueMicrotask(() => (lost = host.isConnected ? null : left)); // the event comes before the element is taken off
+    queueMicrotask(() => (lost = host.isConnected ? null : left)); // the event is sent before the element is detached
   });
   return () => document.activeElement?.contains(host) && lost?.focus({ preventScroll: true });
 }
 
 export default () => {
   let view = null; // promise of the module
-  let core = null; // all outputs that show this widget show the same
-  const shown = new Set(); // { el, host, seen, focus } of each output
+  let core = null; // shared by all outputs that show this widget
+  const shown = new Set(); // { el, host, seen, focus, close } of each output
   return {
     initialize({ model }) {
       view = viewOf(model).then((module) => {
         core = module.default.open(model);
         return module.default;
       });
-      view.catch(() => undefined); // said where it is shown
+      view.catch(() => undefined); // reported where it is rendered
       return () => core?.close();
     },
     async render({ model, el }) {
-      // JupyterLab renders an output anew when its data changes, as at the end of a cell: the view moves over as it is, with its camera,
-      // what is typed in it, and the focus. The element that it leaves was on the page and has been taken out by itself.
+      // JupyterLab renders an output again when its data changes, as at the end of a cell. The view is then moved to the new element, and
+      // keeps its camera, typed text and focus. The old element was on the page and has been detached from its parent.
       const old = [...shown].find((one) => one.seen && !one.el.parentNode);
       const own = old ?? { el, host: document.createElement("div"), seen: false, focus: null, close: null };
       own.el = el;
