@@ -53,26 +53,33 @@ globals().update(_public(""))
 globals().update(legacy.cpu)  # FloatTensor, ...
 globals().update(_storages)  # FloatStorage, ...
 
-from . import cuda, fft, linalg, nn, signal, special  # noqa: E402  they use the functions above
-from .amp import GradScaler, autocast  # noqa: E402
-from .amp.older import *  # noqa: E402, F403
-from .compiler import compile  # noqa: E402
 from .core import subclasses  # noqa: E402  later classes are a program's
-from .nn.recurrence import gru, gru_cell, lstm, lstm_cell, rnn_relu, rnn_relu_cell, rnn_tanh, rnn_tanh_cell  # noqa: E402
-from .signal.windows import bartlett_window, blackman_window, hamming_window, hann_window, kaiser_window  # noqa: E402
 
 _LATER = frozenset(
     {
+        "accelerator",
+        "amp",
         "array_api",
+        "compiler",
+        "cpu",
+        "cuda",
         "data",
         "distributed",
         "distributions",
+        "fft",
         "func",
         "functional",
+        "futures",
+        "fx",
+        "hub",
         "jit",
         "library",
+        "linalg",
         "masked",
+        "mps",
+        "mtia",
         "multiprocessing",
+        "nn",
         "onnx",
         "optim",
         "overrides",
@@ -80,29 +87,24 @@ _LATER = frozenset(
         "quasirandom",
         "serialization",
         "serialize",
+        "signal",
         "sparse",
+        "special",
         "testing",
+        "torch_version",
+        "types",
         "utils",
+        "version",
         "vision",
+        "xpu",
         "_C",
         "_VF",
-        "_jit_internal",
         "_dynamo",
         "_higher_order_ops",
+        "_jit_internal",
         "_subclasses",
         "_tensor_str",
         "_utils",
-        "accelerator",
-        "cpu",
-        "futures",
-        "fx",
-        "hub",
-        "mps",
-        "mtia",
-        "types",
-        "version",
-        "torch_version",
-        "xpu",
     }
 )  # subpackages that are imported at first use, so that `import engine` stays fast
 

@@ -102,6 +102,20 @@ _OF_PACKAGE = {
     "PyTorchFileReader": "serialize.reader",
     "ScriptFunction": "compat.jit",
     "ScriptModule": "compat.jit",
+    **dict.fromkeys(("GradScaler", "autocast"), "amp"),
+    **dict.fromkeys(
+        (
+            *(f"{verb}_autocast_{kind}_dtype" for verb in ("get", "set") for kind in ("cpu", "ipu", "xla", "gpu")),
+            *(f"{verb}_autocast_{kind}_enabled" for verb in ("is", "set") for kind in ("cpu", "ipu", "xla")),
+        ),
+        "amp.older",
+    ),
+    "compile": "compiler",
+    **dict.fromkeys(
+        (f"{kind}{cell}" for kind in ("gru", "lstm", "rnn_relu", "rnn_tanh") for cell in ("", "_cell")),
+        "nn.recurrence",
+    ),
+    **dict.fromkeys((f"{name}_window" for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")), "signal.windows"),
     **dict.fromkeys(("Event", "Stream", "get_device_module"), "compat.accelerator"),
     **dict.fromkeys(("cond", "while_loop"), "compat._higher_order_ops"),
     **dict.fromkeys(
