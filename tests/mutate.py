@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 # Code that runs with a GPU, under PyTorch, or on another system only: nothing here could notice.
-ELSEWHERE = ("engine/backends/cudnn.py", "engine/backends/gpu_runtime.py", "engine/cuda/", "workbench/torch_models/")
+ELSEWHERE = ("engine/backends/cudnn.py", "engine/backends/gpu/runtime.py", "engine/cuda/", "workbench/torch_models/")
 COMPARISONS = {
     ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,

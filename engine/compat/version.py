@@ -16,5 +16,5 @@ xpu: str | None = None
 
 def __getattr__(name: str) -> str | None:
     if name == "cuda":  # such as "12.8"; None without a GPU
-        return importlib.import_module("engine.backends.gpu_runtime").version() if devices.cuda_available() else None
+        return importlib.import_module("engine.backends.gpu.runtime").version() if devices.cuda_available() else None
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

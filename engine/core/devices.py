@@ -130,7 +130,7 @@ def cuda() -> Any:
     global gpu, mixed
     if gpu is None:
         try:
-            backend = importlib.import_module("engine.backends.gpu")
+            backend = importlib.import_module("engine.backends.gpu.namespace")
         except ImportError as error:
             raise RuntimeError(
                 f"No CUDA device can be used: CuPy is not installed ({error}). "

@@ -13,7 +13,7 @@ from ..core.devices import cuda_available as is_available
 def runtime() -> Any:
     """Return the module of CuPy runtime functions. Raises RuntimeError, saying what to install, if there is no GPU."""
     devices.cuda()
-    return importlib.import_module("engine.backends.gpu_runtime")
+    return importlib.import_module("engine.backends.gpu.runtime")
 
 
 def device_count() -> int:

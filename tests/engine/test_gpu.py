@@ -24,12 +24,12 @@ from engine.core.op import registry
 
 @pytest.fixture(scope="module")
 def stand_in():
-    """engine.backends.gpu with NumPy under CuPy's name: its own kernels, checked on any machine."""
+    """engine.backends.gpu.namespace with NumPy under CuPy's name: its own kernels, checked on any machine."""
     fake = types.ModuleType("cupy")
     fake.__dict__.update({n: getattr(numpy, n) for n in dir(numpy) if not n.startswith("__")}, asnumpy=numpy.asarray)
     names = {"cupy": fake, "cupyx": types.ModuleType("cupyx"), "cupyx.scipy": scipy, "cupyx.scipy.special": scipy.special}
-    path = Path(engine.__file__).parent / "backends" / "gpu.py"
-    spec = importlib.util.spec_from_file_location("engine.backends.gpu_on_numpy", path)
+    path = Path(engine.__file__).parent / "backends" / "gpu" / "namespace.py"
+    spec = importlib.util.spec_from_file_location("engine.backends.gpu.on_numpy", path)
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
         for name, stand_in_for in names.items():
@@ -142,7 +142,7 @@ def test_what_programs_ask_of_gpus_is_asked_of_cupy(stand_in, monkeypatch):
     monkeypatch.setattr(stand_in.cupy, "get_default_memory_pool", Pool, raising=False)
     monkeypatch.setattr(engine.core.devices, "gpu", stand_in)
     noted: list[int] = []  # the GPUs whose memory was looked at before it was given back
-    monkeypatch.setitem(sys.modules, "engine.backends.gpu_runtime", types.SimpleNamespace(note=noted.append))
+    monkeypatch.setitem(sys.modules, "engine.backends.gpu.runtime", types.SimpleNamespace(note=noted.append))
     cuda = engine.cuda
     assert cuda.device_count() == 3 and cuda.current_device() == 1
     assert cuda.get_device_name() == "GPU 1" and cuda.get_device_name("cuda:2") == "GPU 2"
@@ -154,7 +154,7 @@ def test_what_programs_ask_of_gpus_is_asked_of_cupy(stand_in, monkeypatch):
 
 def test_a_path_of_views_is_walked_in_the_namespace_of_its_array(stand_in, monkeypatch):
     monkeypatch.setattr(reference, "module_of", lambda x: stand_in.cupy)
-    monkeypatch.setitem(sys.modules, "engine.backends.gpu", stand_in)
+    monkeypatch.setitem(sys.modules, "engine.backends.gpu.namespace", stand_in)
     x = numpy.arange(12.0).reshape(3, 4)
     path = ((registry["permute"], {"dims": (1, 0)}), (registry["reshape"], {"shape": (2, 6)}), (registry["diagonal"], {}))
     assert stand_in.read_through(x, path).tolist() == [0, 6]

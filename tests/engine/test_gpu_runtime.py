@@ -46,11 +46,11 @@ def runtime(monkeypatch):
     )
     cupy.get_default_memory_pool = lambda: pool  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    path = Path(engine.__file__).parent / "backends" / "gpu_runtime.py"
-    spec = importlib.util.spec_from_file_location("engine.backends.gpu_runtime", path)
+    path = Path(engine.__file__).parent / "backends" / "gpu" / "runtime.py"
+    spec = importlib.util.spec_from_file_location("engine.backends.gpu.runtime", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    monkeypatch.setitem(sys.modules, "engine.backends.gpu_runtime", module)
+    monkeypatch.setitem(sys.modules, "engine.backends.gpu.runtime", module)
     backend = types.SimpleNamespace(
         device_count=lambda: 1, current_device=lambda: 0, memory_used=lambda i: pool.used, memory_held=lambda i: pool.held
     )
@@ -93,7 +93,7 @@ def test_questions_go_to_the_gpu(runtime):
 
 
 def test_powers_of_halves_are_square_roots():
-    source = ast.parse((Path(engine.__file__).parent / "backends" / "gpu.py").read_text())
+    source = ast.parse((Path(engine.__file__).parent / "backends" / "gpu" / "namespace.py").read_text())
     source.body = [statement for statement in source.body if isinstance(statement, ast.FunctionDef) and statement.name == "power"]
     made: dict = {"cupy": numpy, "numpy": numpy, "Any": object}
     exec(compile(source, "power", "exec"), made)

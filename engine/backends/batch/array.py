@@ -309,7 +309,7 @@ def space(*arguments: Any) -> Any:
                 found, innermost = a.level.xp, a.level.number
         elif a.__class__ is not numpy.ndarray:
             module = type(a).__module__
-            backend = "gpu" if module.startswith("cupy") else "meta" if module.startswith("engine.backends.meta") else backend
+            backend = "gpu.namespace" if module.startswith("cupy") else "meta" if module.startswith("engine.backends.meta") else backend
     if found is None:
         found = import_module(f"engine.backends.{backend}")
     return found.space if backend == "meta" and found.__class__ is ModuleType else found

@@ -16,13 +16,13 @@ import numpy
 from cupy import gcd, lcm, log1p, where  # noqa: F401  # pyright: ignore[reportMissingImports]  the NumPy backend defines its own
 from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
 
-from ..base.errors import OutOfMemoryError, Refused
-from .elementwise import logaddexp
-from .indexing import scatter_prod as _scatter_prod
-from .primitives import fill
-from .reduction import _empty, count
-from .reference import _along, _axis, _through_host
-from .special import SCIPY, forwarded
+from ...base.errors import OutOfMemoryError, Refused
+from ..elementwise import logaddexp
+from ..indexing import scatter_prod as _scatter_prod
+from ..primitives import fill
+from ..reduction import _empty, count
+from ..reference import _along, _axis, _through_host
+from ..special import SCIPY, forwarded
 
 pi, inf, nan = math.pi, math.inf, math.nan
 
