@@ -1,0 +1,104 @@
+"""Run CUDA kernels on the CPU: a kernel's own text, built by a C++ compiler behind `emu.h`, and launched with the driver's arguments."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+HERE = Path(__file__).parent
+CACHE = Path(tempfile.gettempdir()) / f"gradient-workbench-emulated-{os.getuid()}"
+COMPILER = [os.environ.get("CXX", "g++"), "-O0", "-std=c++17", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE"]
+COMPILER += ["-fsanitize=alignment,shift,bounds", "-fsanitize-undefined-trap-on-error", f"-I{HERE}"]
+_KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(")
+_DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\[\]")
+
+
+def built(text: str) -> ctypes.CDLL:
+    """Build a library with all kernels of a CUDA text; libraries are cached by the text. Raises RuntimeError if it does not compile."""
+    names = _KERNEL.findall(re.sub(r"template\s*<[^>]*>\s*__global__", "", text))
+    fibrous = "true" if re.search("__sync|__shfl", text) else "false"
+    text = _DYNAMIC.sub(r"\1* const \2 = reinterpret_cast<\1*>(emu::dynamic_memory)", text)
+    text = '#include "emu.h"\n' + text + "".join(f"\nEMU_EXPORT({name}, {fibrous})" for name in names) + "\n"
+    key = hashlib.sha256((text + (HERE / "emu.h").read_text() + str(COMPILER[1:-1])).encode()).hexdigest()[:32]
+    library = CACHE / f"{key}.so"
+    if not library.exists():
+        CACHE.mkdir(exist_ok=True)
+        own = CACHE / f"{key}-{os.getpid()}"
+        Path(f"{own}.cpp").write_text(text)
+        done = subprocess.run([*COMPILER, f"{own}.cpp", "-o", f"{own}.so"], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr[:4000])
+        Path(f"{own}.so").replace(library)
+    found = ctypes.CDLL(str(library))
+    found.emu_fault.restype = ctypes.c_char_p
+    return found
+
+
+class Emulator:
+    """Stands in for `engine.backends.gpu.launch.driver`. `seed` is the order in which blocks and threads run."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed, self.libraries, self.launches, self.fault = seed, {}, [], ""
+
+    def device(self) -> int:
+        return 0
+
+    def stream(self) -> None:
+        return None
+
+    def load(self, text: str, name: str, device: int) -> Any:
+        if text not in self.libraries:
+            self.libraries[text] = built(text)
+        return self.libraries[text], name
+
+    def launch(self, handle: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: Any, pointers: Any, extra: Any) -> int:  # fmt: skip
+        library, name = handle
+        self.launches.append(name)
+        library.emu_seed(self.seed)
+        three = ctypes.c_uint * 3
+        code = getattr(library, f"emu_launch_{name}")(three(gx, gy, gz), three(bx, by, bz), ctypes.c_size_t(shared), pointers)
+        self.fault = library.emu_fault().decode()
+        return code
+
+    def reason(self, code: int) -> str:
+        return self.fault
+
+    def sizes(self, text: str, name: str) -> list[int]:
+        """The sizes of a kernel's parameters, in bytes, as the compiler sees them."""
+        sizes = (ctypes.c_int * 64)()
+        n = getattr(self.load(text, name, 0)[0], f"emu_sizes_{name}")(sizes)
+        return list(sizes[:n])
+
+
+class Guarded:
+    """An array between two stretches of nan, at an address that is a multiple of 256 as CuPy's are."""
+
+    def __init__(self, shape: tuple, dtype: Any) -> None:
+        n = int(numpy.prod(shape)) * numpy.dtype(dtype).itemsize
+        self._raw = numpy.full(n + 4096 + 512, 0xFF, numpy.uint8)
+        self._low = (-self._raw.ctypes.data) % 256 + 256
+        self._high = self._low + n
+        self.array = self._raw[self._low : self._high].view(dtype).reshape(shape)
+
+    @property
+    def pointer(self) -> int:
+        return self._raw.ctypes.data + self._low
+
+    def intact(self) -> bool:
+        """Whether nothing was written outside of the array."""
+        return bool((self._raw[: self._low] == 0xFF).all() and (self._raw[self._high :] == 0xFF).all())
+
+
+def guarded(array: Any) -> Guarded:
+    """A guarded copy of an array, in row-major order."""
+    copy = Guarded(array.shape, array.dtype)
+    copy.array[...] = array
+    return copy
