@@ -26,7 +26,7 @@ def pinned(data: Any) -> Any:
     if isinstance(data, Tensor):
         if data.is_cuda:
             return data
-        import cupyx  # type: ignore[import-not-found]
+        import cupyx
 
         array = cupyx.empty_pinned(data.array.shape, data.array.dtype)
         array[...] = data.array

@@ -15,7 +15,7 @@ from .reductions import ReduceOp
 def available() -> bool:
     """Return whether CuPy was built with NCCL."""
     try:
-        from cupy.cuda import nccl  # type: ignore[import-not-found]
+        from cupy.cuda import nccl
     except ImportError:
         return False
     return bool(getattr(nccl, "available", False))
@@ -32,13 +32,13 @@ class NcclGroup(ProcessGroup):
         """Return the flattened array on its device."""
         if isinstance(array, numpy.ndarray):
             return numpy.ascontiguousarray(array).reshape(-1)
-        import cupy  # type: ignore[import-not-found]
+        import cupy
 
         return cupy.ascontiguousarray(array).reshape(-1)
 
     def start(self, fn: Callable[[], None], tensors: list) -> Work:
         """Run `fn` in the group's thread, on the caller's GPU and stream; a thread would otherwise use GPU 0 and its default stream."""
-        import cupy  # type: ignore[import-not-found]
+        import cupy
 
         place, stream = cupy.cuda.Device(), cupy.cuda.get_current_stream()
 
@@ -50,7 +50,7 @@ class NcclGroup(ProcessGroup):
 
     def _communicator(self, tag: int) -> Any:
         if self._comm is None:
-            from cupy.cuda import nccl  # type: ignore[import-not-found]
+            from cupy.cuda import nccl
 
             made = numpy.array(nccl.get_unique_id() if self._me == 0 else (0,) * 128, numpy.int8)
             identity = super().broadcast(made, 0, tag + 1, "object")
@@ -61,8 +61,8 @@ class NcclGroup(ProcessGroup):
         """Return `(communicator, NCCL dtype, count, stream)`, or None if NCCL does not support the array."""
         if isinstance(flat, numpy.ndarray):
             return None
-        import cupy  # type: ignore[import-not-found]
-        from cupy.cuda import nccl  # type: ignore[import-not-found]
+        import cupy
+        from cupy.cuda import nccl
 
         kinds = {"i1": nccl.NCCL_INT8, "u1": nccl.NCCL_UINT8, "i4": nccl.NCCL_INT32, "u4": nccl.NCCL_UINT32}
         kinds |= {"i8": nccl.NCCL_INT64, "u8": nccl.NCCL_UINT64, "f2": nccl.NCCL_FLOAT16, "f4": nccl.NCCL_FLOAT32, "f8": nccl.NCCL_FLOAT64}
@@ -93,7 +93,7 @@ class NcclGroup(ProcessGroup):
         if ready is None:
             return super().all_gather(_host(flat), tag, call, same)
         comm, kind, count, stream = ready
-        import cupy  # type: ignore[import-not-found]
+        import cupy
 
         out = cupy.empty(count * len(self.ranks), flat.dtype)
         comm.allGather(flat.data.ptr, out.data.ptr, count, kind, stream)

@@ -110,7 +110,11 @@ template <typename T> INLINE bool operator==(cplx<T> a, cplx<T> b) { return a.re
 template <typename T> INLINE bool operator!=(cplx<T> a, cplx<T> b) { return !(a == b); }
 template <typename T> INLINE cplx<T> conj(cplx<T> a) { return {a.re, -a.im}; }
 template <typename T> INLINE T magnitude(cplx<T> a) { return hypot(a.re, a.im); }
-template <typename T> INLINE cplx<T> sign(cplx<T> a) { const T r = magnitude(a); return r == 0 ? cplx<T>(0) : cplx<T>(a.re / r, a.im / r); }
+template <typename T> INLINE cplx<T> sign(cplx<T> a) {  // a / |a|
+  if (!isfinite(a.re) || !isfinite(a.im)) return {(T)NAN, (T)NAN};
+  const T r = magnitude(a);
+  return r == 0 ? cplx<T>(0) : cplx<T>(a.re / r, a.im / r);
+}
 
 // -- arithmetic that C++ has otherwise or not ----------------------------------------------------------------------------------
 

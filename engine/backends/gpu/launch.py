@@ -29,6 +29,10 @@ def source(file: str, **types: str) -> str:
     return (HERE / "common.cuh").read_text() + "".join(f"typedef {c} {name};\n" for name, c in types.items()) + own
 
 
+class CompileError(RuntimeError):
+    """NVRTC refused a CUDA text; the message has the compiler's, and the text with line numbers."""
+
+
 class Kernel:
     """A kernel of a CUDA text, compiled for a device at its first launch there.
 
@@ -48,9 +52,9 @@ class Kernel:
 
     def _packing(self, sizes: list[int]) -> tuple[struct.Struct, list[int]]:
         """The format of all parameters, and where each begins."""
-        formats, sizes = [], iter(sizes)
+        formats, own = [], iter(sizes)
         for i, kind in enumerate(self.types):
-            code = f"{next(sizes)}s" if i in self._structs else "Q" if "*" in kind else _FORMATS[kind]
+            code = f"{next(own)}s" if i in self._structs else "Q" if "*" in kind else _FORMATS[kind]
             formats.append(code + f"{-struct.calcsize(code) % 8}x")
         return struct.Struct("=" + "".join(formats)), [struct.calcsize("=" + "".join(formats[:i])) for i in range(len(formats))]
 
@@ -64,8 +68,8 @@ class Kernel:
         else:
             held = self._blocks.pop() if self._blocks else _Arguments(*self._packed)  # not shared: another thread may launch too
         held.pack(held.buffer, 0, *values)
-        gx, gy, gz = (grid, 1, 1) if grid.__class__ is int else (*grid, 1, 1)[:3]
-        bx, by, bz = (block, 1, 1) if block.__class__ is int else (*block, 1, 1)[:3]
+        gx, gy, gz = (grid, 1, 1) if isinstance(grid, int) else (*grid, 1, 1)[:3]
+        bx, by, bz = (block, 1, 1) if isinstance(block, int) else (*block, 1, 1)[:3]
         code = driver.launch(handle, gx, gy, gz, bx, by, bz, shared, driver.stream(), held.pointers, None)
         if not self._structs:
             self._blocks.append(held)
@@ -88,30 +92,25 @@ class Driver:
     """CUDA's driver. No function has `argtypes`: checking them takes 12 us a launch."""
 
     def __init__(self) -> None:
-        from cupy.cuda import get_current_stream, runtime  # pyright: ignore[reportMissingImports]
-        from cupy.cuda.stream import get_current_stream_ptr  # pyright: ignore[reportMissingImports]
+        from cupy import cuda
 
         self._library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
-        self.device = runtime.getDevice if runtime.getDeviceCount() > 1 else lambda: 0
-        self._launch, self._pointer = self._library.cuLaunchKernel, ctypes.c_void_p
-        self._stream, self._streams = get_current_stream_ptr, get_current_stream
+        self.device = cuda.runtime.getDevice if cuda.runtime.getDeviceCount() > 1 else lambda: 0
+        self.launch, self._stream = self._library.cuLaunchKernel, cuda.stream.get_current_stream_ptr
         self._modules: dict[tuple[str, int], Any] = {}
 
     def stream(self) -> ctypes.c_void_p:
-        return self._pointer(self._stream())
+        return ctypes.c_void_p(self._stream())
 
     def load(self, text: str, name: str, device: int) -> ctypes.c_void_p:
         """Return the handle of a kernel, compiling the text unless it is loaded or in the cache on disk."""
-        from cupy.cuda import Device, function  # pyright: ignore[reportMissingImports]
+        from cupy import cuda
 
         module = self._modules.get((text, device))
         if module is None:
-            module = self._modules[text, device] = function.Module()
-            module.load(cubin(text, Device(device).compute_capability))
-        return self._pointer(module.get_function(name).ptr)
-
-    def launch(self, *arguments: Any) -> int:
-        return self._launch(*arguments)
+            module = self._modules[text, device] = cuda.function.Module()
+            module.load(cubin(text, cuda.Device(device).compute_capability))
+        return ctypes.c_void_p(module.get_function(name).ptr)
 
     def reason(self, code: int) -> str:
         found = ctypes.c_char_p()
@@ -121,7 +120,7 @@ class Driver:
 
 def cubin(text: str, arch: str) -> bytes:
     """Compile for a compute capability such as "90", or read the result from the cache on disk."""
-    from cupy.cuda import nvrtc  # pyright: ignore[reportMissingImports]
+    from cupy.cuda import nvrtc
 
     key = hashlib.sha256(repr((text, arch, OPTIONS, nvrtc.getVersion())).encode()).hexdigest()
     file = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradient-workbench" / "kernels" / f"{key}.cubin"
@@ -136,9 +135,9 @@ def cubin(text: str, arch: str) -> bytes:
 def compiled(text: str, arch: str) -> bytes:
     """Compile CUDA text with NVRTC, to a CUBIN for "sm_90" or to PTX for "compute_90"; needs no device.
 
-    Raises RuntimeError with the compiler's messages and the text with line numbers.
+    Raises CompileError.
     """
-    from cupy.cuda import nvrtc  # pyright: ignore[reportMissingImports]
+    from cupy.cuda import nvrtc
 
     program = nvrtc.createProgram(text, "kernels.cu", (), ())
     try:
@@ -146,7 +145,7 @@ def compiled(text: str, arch: str) -> bytes:
         return nvrtc.getCUBIN(program) if arch.startswith("sm_") else nvrtc.getPTX(program)
     except nvrtc.NVRTCError as error:
         lines = "\n".join(f"{i:5} {line}" for i, line in enumerate(text.splitlines(), 1))
-        raise RuntimeError(f"{error}: {nvrtc.getProgramLog(program)}\n{lines}") from error
+        raise CompileError(f"{error}: {nvrtc.getProgramLog(program)}\n{lines}") from error
     finally:
         nvrtc.destroyProgram(program)
 

@@ -11,10 +11,10 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import cupy  # pyright: ignore[reportMissingImports]
+import cupy
 import numpy
-from cupy import gcd, lcm, log1p, where  # noqa: F401  # pyright: ignore[reportMissingImports]  the NumPy backend defines its own
-from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
+from cupy import gcd, lcm, log1p, where  # noqa: F401  the NumPy backend defines its own
+from cupyx.scipy import special
 
 from ...base.errors import OutOfMemoryError, Refused
 from ..elementwise import logaddexp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import cupy  # pyright: ignore[reportMissingImports]
+import cupy
 
 _held: dict[int, int] = {}  # GPU index -> the largest observed size of its memory pool, in bytes
 _counters: dict[int, _Counter] = {}
