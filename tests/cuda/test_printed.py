@@ -14,8 +14,9 @@ from printed import DTYPES, FORMS, N, Pass
 import cases
 from engine.backends.gpu import launch
 from engine.backends.gpu.layouts import packed
-from engine.backends.gpu.printer import BLOCK
-from engine.backends.gpu.symbols import Unprintable
+from engine.backends.gpu.printer import BLOCK, Printed
+from engine.backends.gpu.symbols import Unprintable, space
+from engine.backends.primitives import of_kind
 
 CLOSE = {"float64": 1e-11, "complex64": 1e-5, "float16": 2**-9, "bfloat16": 2**-7}  # relative and absolute; 4e-6 for others
 # op -> the dtypes of real numbers for which it has no kernel, and runs on CuPy
@@ -37,7 +38,7 @@ def passes(op: Any, dtypes: Any = DTYPES) -> Iterator[Pass]:
         for i, case in enumerate(cases.of(op)):
             try:
                 for one in printed.passes(case, dtype, N if i == 0 else None, name := f"{op.name}_{tag}_{i}"):
-                    text = one.printed.function.replace(name, "")
+                    text = (one.printed.function + one.printed.kernel("vector")).replace(name, "")
                     yield one._replace(printed=known.setdefault(text, one.printed))
             except Unprintable:
                 assert dtype.kind == "c" or tag in ON_CUPY[op.name]
