@@ -75,7 +75,7 @@ def _binary(op: Any) -> Callable:
     ruled, laid, fast_types, numbers = op.ruled, op.laid, _FAST if op.types != "any" else (), op.numbers
     new_tensor, new_node, tick, attrs = object.__new__, tape.Node.__new__, tape.tick, {}
     ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
-    node_class, mode, seen = tape.Node, _mode, observe
+    node_class, mode, seen, launched = tape.Node, _mode, observe, op.pointwise and not op.checks
 
     def path(otherwise):
         def call(x, y):
@@ -93,17 +93,20 @@ def _binary(op: Any) -> Callable:
                 ready = dtype in fast_types and (yd.dtype is dtype if yc is ndarray else yc is float or yc is int)
             else:
                 ready = numbers and yc is ndarray and (xc is float or xc is int) and yd.dtype in fast_types
-            if not ready:
-                return otherwise(op, (x, y), attrs)
             watcher = seen.current
             if watcher is not None:
                 watcher.begins()
-            try:
-                data = forward(cpu, xd, yd)
-                if laid is not None and xc is yc and data.ndim > 2 and not xd.flags.c_contiguous:
-                    data = laid(data, xd, yd)
-            except Exception as error:
-                failed(op, error, (x, y), attrs)
+            if not ready:
+                data = devices.gpu.elementwise.binary(op, xd, yd) if launched and fast_types and devices.gpu is not None else None
+                if data is None:
+                    return otherwise(op, (x, y), attrs)
+            else:
+                try:
+                    data = forward(cpu, xd, yd)
+                    if laid is not None and xc is yc and data.ndim > 2 and not xd.flags.c_contiguous:
+                        data = laid(data, xd, yd)
+                except Exception as error:
+                    failed(op, error, (x, y), attrs)
             out = new_tensor(Tensor)
             out.array = data if data.__class__ is ndarray else asarray(data) if isinstance(data, generic) else _array(data)
             out.node = None
@@ -147,7 +150,7 @@ def _unary(op: Any) -> Callable:
     channels = None if op.laid is as_first else op.laid  # with one operand NumPy already keeps the memory order
     new_tensor, new_node, tick = object.__new__, tape.Node.__new__, tape.tick
     ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
-    node_class, mode, seen = tape.Node, _mode, observe
+    node_class, mode, seen, launched = tape.Node, _mode, observe, op.pointwise and not op.checks
     sort = sorter(op)
 
     def call(input=None, *args, **kwargs):
@@ -166,25 +169,30 @@ def _unary(op: Any) -> Callable:
                 failed(op, TypeError(), (input,), attrs)  # NumPy would accept a number
             return _run(op, (input,), attrs)
         array, source = input.array, input.node
-        if array.__class__ is not ndarray or array.dtype not in _FAST:
-            return _run(op, (input,), attrs)
         watcher = seen.current
-        if watcher is not None:
-            watcher.begins()
-        try:
-            data = forward(cpu, array) if attrs is defaults else forward(cpu, array, **attrs)
-        except Unbatchable:  # an attribute differs between samples of a vmap
-            return _run(op, (input,), attrs)
-        except Exception as error:
-            if any(map(_holds, attrs.values())):
-                return _run(op, (input,), {name: _plain(x) for name, x in attrs.items()})
-            failed(op, error, (input,), attrs)
-        if data.__class__ is not ndarray:
-            data = asarray(data) if isinstance(data, generic) else _array(data)
-        elif row_major and not data.flags.c_contiguous:
-            data = _in_rows(data, array)
-        elif channels is not None and array.ndim > 3 and not array.flags.c_contiguous:
-            data = channels(data, array)
+        if array.__class__ is not ndarray or array.dtype not in _FAST:
+            if watcher is not None:
+                watcher.begins()
+            data = devices.gpu.elementwise.unary(op, array, attrs) if launched and _FAST and devices.gpu is not None else None
+            if data is None:
+                return _run(op, (input,), attrs)
+        else:
+            if watcher is not None:
+                watcher.begins()
+            try:
+                data = forward(cpu, array) if attrs is defaults else forward(cpu, array, **attrs)
+            except Unbatchable:  # an attribute differs between samples of a vmap
+                return _run(op, (input,), attrs)
+            except Exception as error:
+                if any(map(_holds, attrs.values())):
+                    return _run(op, (input,), {name: _plain(x) for name, x in attrs.items()})
+                failed(op, error, (input,), attrs)
+            if data.__class__ is not ndarray:
+                data = asarray(data) if isinstance(data, generic) else _array(data)
+            elif row_major and not data.flags.c_contiguous:
+                data = _in_rows(data, array)
+            elif channels is not None and array.ndim > 3 and not array.flags.c_contiguous:
+                data = channels(data, array)
         out = new_tensor(Tensor)
         out.array, out.node = data, None
         if ruled and source is not None and mode.grad:
@@ -389,11 +397,15 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
             arrays, xp = op.prepare(arrays)
             moves = op.exact or op.types == "any" and (op.view or not op.ruled)
             low = None if moves else next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None)
-        forward = op.forward
-        if devices.mixed and not (ready and kind is not None and batching.plain(attrs)):
-            xp, forward, arrays, nodes = batching.prepared(xp, forward, arrays, nodes, attrs)
-        given = arrays if low is None else [up(a, xp) for a in arrays]
-        data = forward(xp, given, **attrs) if op.variadic else forward(xp, *given, **attrs)
+        data = devices.gpu.elementwise.forward(op, arrays, attrs) if op.pointwise and xp is devices.gpu else None
+        if data is not None:
+            low = None
+        else:
+            forward = op.forward
+            if devices.mixed and not (ready and kind is not None and batching.plain(attrs)):
+                xp, forward, arrays, nodes = batching.prepared(xp, forward, arrays, nodes, attrs)
+            given = arrays if low is None else [up(a, xp) for a in arrays]
+            data = forward(xp, given, **attrs) if op.variadic else forward(xp, *given, **attrs)
     except Exception as error:
         if any(map(_holds, attrs.values())):
             return _run(op, inputs, {name: _plain(x) for name, x in attrs.items()})

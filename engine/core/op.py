@@ -80,6 +80,7 @@ class Op(metaclass=OpType):
     casts: ClassVar[bool] = False  # the result is cast to the dtype of `out=`
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision is not computed in float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where the inputs are not first
+    pointwise: ClassVar[bool] = False  # elementwise: on a GPU it is a kernel printed from its code
     picks: ClassVar[bool] = False  # True for the tape's own `pick` only
     tensors: ClassVar[bool] = False  # accepts no numbers as inputs: checked after a call has failed, or before an in-place op
     dims_first: ClassVar[bool] = False  # `dim` is checked before the dtype, as in PyTorch
@@ -111,8 +112,7 @@ class Op(metaclass=OpType):
             cls.forward = staticmethod(cls.forward)
         cls.rules = tuple(rules.rule_of(cls, f"d_{name}") for name in cls.inputs)
         own = [rules.rule_of(cls, f"t_{name}") for name in cls.inputs]
-        pointwise = issubclass(cls, Elementwise)
-        cls.slopes = tuple(t or d if pointwise else t for t, d in zip(own, cls.rules, strict=True)) if pointwise or any(own) else ()
+        cls.slopes = tuple(t or d if cls.pointwise else t for t, d in zip(own, cls.rules, strict=True)) if cls.pointwise or any(own) else ()
         cls.ruled = any(cls.rules)
         cls.saves_input = any(rule is not None and 0 in rule.keeps for rule in cls.rules)
         cls._plans = {}  # bit mask of the inputs with a node -> what to record; a cache filled by the call path
@@ -320,7 +320,7 @@ class Elementwise(Op):
     """An op whose output elements depend on one element of each input, so that one rule serves reverse and forward mode."""
 
     types = "promote"
-    inplace = casts = True
+    inplace = casts = pointwise = True
     laid = staticmethod(as_first)
     samples = (((2, 3),) * 2, ((2, 3), (3,)), ((2, 1), (1, 3)), ((), (2,)))
 

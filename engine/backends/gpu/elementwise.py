@@ -10,6 +10,7 @@ from typing import Any
 import cupy
 import numpy
 
+from ...base.dtypes import F32, LOW
 from ...base.errors import Refused
 from ...base.layout import blank
 from .launch import CompileError, Kernel
@@ -21,8 +22,30 @@ ndarray = cupy.ndarray
 _MOST_BLOCKS = 1 << 16  # of a strided kernel, whose threads then compute several elements each
 
 
+_FLOATS = frozenset((F32, numpy.dtype("float64"), *LOW))
+
+
+def binary(op: Any, x: Any, y: Any) -> Any:
+    """`forward` for two arrays of one floating-point dtype, or an array and a number, which need no preparation; else None."""
+    xc, yc = x.__class__, y.__class__
+    if xc is ndarray:
+        dtype = x.dtype
+        ready = y.dtype is dtype if yc is ndarray else yc is float or yc is int
+    else:
+        ready = yc is ndarray and (xc is float or xc is int)
+        dtype = y.dtype if ready else None
+    return forward(op, (x, y), {}) if ready and dtype in _FLOATS else None
+
+
+def unary(op: Any, x: Any, attrs: dict[str, Any]) -> Any:
+    """`forward` for a floating-point array, which needs no preparation; None for others."""
+    return forward(op, (x,), attrs) if x.__class__ is ndarray and x.dtype in _FLOATS else None
+
+
 def forward(op: Any, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
     """Run an elementwise op on arrays and numbers. Returns None if it has no kernel for them."""
+    if op.exact and any(x.__class__ is ndarray and x.dtype in LOW for x in operands):
+        return None  # its kernel would compute in float32
     return _run(op, (), operands, attrs, lambda kinds, name: forward_of(op, kinds, attrs, name))
 
 
@@ -80,7 +103,7 @@ def _run(op: Any, what: tuple, operands: Sequence[Any], attrs: dict[str, Any], p
 
 def _number(x: Any, numbers: list) -> Any:
     """The part of the key for what is no array: the type of a number that can be a parameter of the kernel, else the value."""
-    if x.__class__ is float or x.__class__ is int:
+    if x.__class__ is float or x.__class__ is int and -(1 << 63) <= x < 1 << 63:
         numbers.append(x)
         return x.__class__
     return x

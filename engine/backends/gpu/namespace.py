@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import functools
 import math
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import cupy
 import numpy
-from cupy import gcd, lcm, log1p, where  # noqa: F401  the NumPy backend defines its own
+from cupy import gcd, lcm, log1p, rint, where  # noqa: F401  the NumPy backend defines its own
 from cupyx.scipy import special
 
 from ...base.errors import OutOfMemoryError, Refused
-from ..elementwise import logaddexp
 from ..indexing import scatter_prod as _scatter_prod
 from ..primitives import fill
 from ..reduction import _empty, count
 from ..reference import _along, _axis, _through_host
 from ..special import SCIPY, forwarded
+from . import elementwise, plain  # noqa: F401  the call path finds `elementwise` here
 
 pi, inf, nan = math.pi, math.inf, math.nan
 
@@ -148,38 +149,6 @@ def power(x: Any, y: Any) -> Any:
     return x**y
 
 
-def sigmoid(x: Any) -> Any:
-    """1 / (1 + exp(-x)); exp may overflow to infinity, which gives the right limit."""
-    return 1 / (1 + cupy.exp(-x))
-
-
-def silu(x: Any) -> Any:
-    """x / (1 + exp(-x))."""
-    return x / (1 + cupy.exp(-x))
-
-
-def _normal_cdf(x: Any) -> Any:
-    return 0.5 * (1 + special.erf(x * math.sqrt(0.5)))
-
-
-_TANH = math.sqrt(2 / math.pi)
-
-
-def gelu(x: Any, approximate: str = "none") -> Any:
-    """x times the standard normal distribution function of x, or its tanh approximation."""
-    if approximate not in ("none", "tanh"):
-        raise Refused("approximate argument must be either none or tanh.", RuntimeError if isinstance(approximate, str) else TypeError)
-    return x * (_normal_cdf(x) if approximate == "none" else 0.5 * (1 + cupy.tanh(_TANH * x * (1 + 0.044715 * x * x))))
-
-
-def gelu_slope(x: Any, approximate: str = "none") -> Any:
-    """The derivative of `gelu`."""
-    if approximate == "none":
-        return _normal_cdf(x) + x * cupy.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-    t = cupy.tanh(_TANH * x * (1 + 0.044715 * x * x))
-    return 0.5 * (1 + t) + (0.5 * _TANH) * x * (1 - t * t) * (1 + 0.134145 * x * x)
-
-
 def lgamma(x: Any) -> Any:
     """Logarithm of the absolute value of the gamma function; infinite at 0 and the negative integers."""
     return cupy.where(x == -inf, inf, special.gammaln(x)).astype(x.dtype, copy=False)
@@ -191,6 +160,7 @@ def polygamma(x: Any, n: int) -> Any:
 
 
 globals().update({name: forwarded(name, cupy, lambda: special) for name in SCIPY})
+globals().update(plain.bound(sys.modules[__name__]))
 
 
 # -- reductions --------------------------------------------------------------------------------------------------------------
@@ -352,7 +322,7 @@ def logcumsumexp(x: Any, axis: int) -> Any:
     out = x.copy()
     for step in _steps(x.shape[axis]):
         here, before = _split(axis, step)
-        out[here] = logaddexp(out[here], out[before])
+        out[here] = plain.logaddexp(cupy, out[here], out[before])
     return out
 
 
