@@ -404,13 +404,12 @@ def new(found: Any, out: Any = None, order: str = "C") -> ndarray:
 
 
 def view(of: ndarray, found: numpy.ndarray) -> ndarray:
-    """NumPy's view of the memory of `of` as an array; what is no view becomes a new array."""
+    """NumPy's view of the memory of `of` as an array, always writable; what is no view becomes a new array."""
     if found.size and not numpy.may_share_memory(found, of._host):
         return new(found)
-    found.flags.writeable = True
-    out = object.__new__(ndarray)
-    out._host, out.base = found, of if of.base is None else of.base
-    out.data = host_cuda.MemoryPointer(of.data.mem, found.__array_interface__["data"][0] - of.data.mem.ptr if found.size else 0)
+    at = found.__array_interface__["data"][0] - of.data.mem.ptr if found.size else 0
+    out = ndarray(found.shape, found.dtype, host_cuda.MemoryPointer(of.data.mem, at), found.strides)
+    out.base = of if of.base is None else of.base
     return out
 
 
@@ -654,8 +653,7 @@ KERNELS: dict[str, Callable] = {
 
 
 def _broadcast_to(array: Any, shape: Any) -> ndarray:
-    out = numpy.broadcast_to(array._host, shape)
-    return view(array, numpy.lib.stride_tricks.as_strided(array._host, out.shape, out.strides))
+    return view(array, numpy.broadcast_to(array._host, shape))
 
 
 def _concatenate(tup: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> ndarray:
@@ -711,7 +709,9 @@ _REDUCTIONS = {
     _routines_logic: {"all": numpy.all, "any": numpy.any},
 }  # fmt: skip
 
-CORE: dict[str, Any] = {
+CORE: dict[str, Any] = {name: ufunc(one) for name, one in vars(real._core).items() if isinstance(one, real.ufunc)}
+CORE |= {name: Reduction(getattr(home, name), compute) for home, names in _REDUCTIONS.items() for name, compute in names.items()}
+CORE |= {
     "ndarray": ndarray, "_ndarray_base": ndarray, "array": array, "ufunc": ufunc, "broadcast": Broadcast, "broadcast_to": _broadcast_to,
     "concatenate_method": _concatenate, "matmul": _matmul, "dot": _dot, "divmod": _divmod, "elementwise_copy": _copy_into,
     "tensordot_core": _flattened_tensordot, "ElementwiseKernel": Kernel, "ReductionKernel": Kernel, "clip": ufunc(_routines_math.clip),
@@ -734,8 +734,6 @@ CORE: dict[str, Any] = {
     "fuse": lambda *args, **kwargs: lambda function: function,
     "_convert_object_with_cuda_array_interface": lambda a: a,
 }  # fmt: skip
-CORE |= {name: Reduction(getattr(home, name), compute) for home, names in _REDUCTIONS.items() for name, compute in names.items()}
-CORE |= {name: ufunc(one) for name, one in vars(real._core).items() if isinstance(one, real.ufunc)}
 
 
 def _operator(name: str, function: str, swapped: bool = False) -> Callable:
