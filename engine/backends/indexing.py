@@ -52,6 +52,7 @@ def _once(index: Any) -> bool:
 def _add_at(out: Any, index: Any, value: Any) -> None:
     """`out[index] += value`, adding twice to a place that occurs twice."""
     items = index if isinstance(index, tuple) else (index,)
+    items = tuple(module_of(out).asarray(i) if isinstance(i, numpy.ndarray) else i for i in items)  # a list indexes a GPU's array too
     by_rows = len(items) == 1 and getattr(items[0], "dtype", None) == numpy.int64
     if by_rows and out.ndim > 1 and out.size and out.flags.c_contiguous and out.dtype.kind == "f":
         where = items[0].reshape(-1)
@@ -61,7 +62,7 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
         return
     if out.ndim == 1 and len(items) == 1 and getattr(items[0], "ndim", 0) > 1:
         value = module_of(out).broadcast_to(value, items[0].shape)  # NumPy's `add.at` reads past the end of a smaller array
-    module_of(out).add.at(out, index, value)
+    module_of(out).add.at(out, items, value)
 
 
 def _row_sums(index: Any, rows: Any, count: int) -> Any:
