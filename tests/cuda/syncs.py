@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any, NamedTuple
+
+
+ENGINE = f"{Path(__file__).resolve().parents[2] / 'engine'}/"
 
 
 class Sync(NamedTuple):
     """A place at which the host waited."""
 
-    what: str  # the call that waits: "bool", "asnumpy", "boolean mask", ...
-    op: str  # the op whose forward or rule was running; "" outside of any
+    what: str  # the call that waits: "bool", "get", "boolean mask", ...
+    op: str  # the op whose forward or derivative rule was running; "" outside of any
+    caller: str  # the engine's function that the program called: the outermost, such as "Tensor.item"
     primitive: str  # the outermost function of the array interface around the call; "" if there is none
     backward: bool  # whether a derivative rule was running
 
@@ -41,23 +46,27 @@ class as_one:
         _inside -= 1
 
 
-def _cause() -> tuple[str, str, bool]:
-    """Walk the stack outwards to the op, and remember the last function of the backends on the way."""
+def _cause() -> tuple[str, str, str, bool]:
+    """Walk the stack outwards: to the op, and on to the program."""
     from engine.backends.primitives import PRIMITIVES
     from engine.core.op import OpType
 
-    primitive, frame = "", sys._getframe(2)
+    op = caller = primitive = ""
+    backward, frame = False, sys._getframe(2)
     while frame is not None:
-        code = frame.f_code
+        code, names = frame.f_code, frame.f_locals
         folder = code.co_filename.rpartition("/")[0]
-        if "/engine/backends" in folder:
-            name = frame.f_locals["fn"].__name__ if code.co_name == "call" and "fn" in frame.f_locals else code.co_name
-            primitive = name if name in PRIMITIVES else primitive
-        if folder.endswith("/engine/core"):
-            local: Any = frame.f_locals.get("op")
-            node = frame.f_locals.get("node")
-            backward = node is not None and isinstance(getattr(node, "op", None), OpType) and code.co_name in ("specialised", "pull")
-            if backward or isinstance(local, OpType):
-                return (node.op if backward else local).name, primitive, backward
+        if ENGINE in code.co_filename:
+            caller = code.co_qualname
+        elif caller and "/site-packages/" not in code.co_filename and not code.co_filename.startswith("<"):
+            break
+        if folder.startswith(f"{ENGINE}backends") and not op:
+            function = names["fn"].__name__ if code.co_name == "call" and "fn" in names else code.co_name
+            primitive = function if function in PRIMITIVES else primitive
+        if folder == f"{ENGINE}core" and not op:
+            node = names.get("node")
+            backward = code.co_name in ("specialised", "pull") and node is not None
+            running = node.op if backward else names.get("op")
+            op = running.name if isinstance(running, OpType) else ""
         frame = frame.f_back
-    return "", primitive, False
+    return op, caller, primitive, backward
