@@ -139,7 +139,7 @@ def power(x: Any, y: Any) -> Any:
     """`x ** y`; an integer to a negative integer power is 0 unless its reciprocal is an integer."""
     if getattr(x, "dtype", None) == numpy.dtype(bool):
         return cupy.logical_or(x, cupy.logical_not(y))
-    if y.__class__ is float and abs(y) == 0.5 and x.dtype.kind == "f":
+    if y.__class__ is float and y in (0.5, -0.5) and x.dtype.kind == "f":
         # as PyTorch does: square roots of -0 and -inf differ from their powers
         return cupy.sqrt(x) if y > 0 else 1 / cupy.sqrt(x)
     if getattr(y, "dtype", None) is not None and y.dtype.kind == "i":
