@@ -264,7 +264,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise ValueError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if getattr(value, "ndim", 0):
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
-    if x.dtype.kind != "c" and hasattr(value, "dtype") and value.imag != 0:
+    if x.dtype.kind != "c" and hasattr(value, "dtype") and value.dtype.kind == "c" and value.imag != 0:
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
     return module_of(x).where(mask, fill_value(value, x.dtype), x)
 
