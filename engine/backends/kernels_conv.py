@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
+
 from ..base.errors import Refused
 from . import kernels_depthwise
 from .reference import module_of
