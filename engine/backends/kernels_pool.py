@@ -38,11 +38,12 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
             step *= better
             at_best += step
         out, taps, scale = best, at_best, scale * at.kernel[d]
-    if x.dtype.kind == "f" and out.size and xp.isnan(out.max()):  # as in PyTorch, a nan is larger than everything
+    asks = xp is numpy  # on a GPU, the host would wait for the answers
+    if x.dtype.kind == "f" and out.size and not (asks and not numpy.isnan(out.max())):  # as in PyTorch, a nan is larger than everything
         for i, tap in enumerate(at.taps):
             xp.copyto(taps, kind(i), where=xp.isnan(wide[tap]))
-    if not at.bare and (least := out == _lowest(x.dtype)).any():  # there the maximum must be an input element, not the padding
-        input = xp.zeros(at.padded, bool)
+    if not at.bare and not (asks and not (out == _lowest(x.dtype)).any()):  # there the maximum must be an input element, not the padding
+        least, input = out == _lowest(x.dtype), xp.zeros(at.padded, bool)
         input[at.inside] = True
         for i, tap in reversed([*enumerate(at.taps)]):
             xp.copyto(taps, kind(i), where=least & input[tap])
@@ -184,7 +185,7 @@ def adaptive_max(x: Any, size: tuple) -> tuple:
     inner = math.prod(p.shape[1] for p in places)
     parts = x[(..., *index)].reshape(*x.shape[:-n], *size, inner)
     best, nans = parts.argmax(-1), xp.isnan(parts)
-    if nans.any():  # the last nan wins, as in PyTorch
+    if xp is not numpy or nans.any():  # the last nan wins, as in PyTorch
         best = xp.where(nans.any(-1), inner - 1 - nans[..., ::-1].argmax(-1), best)
     flat = xp.broadcast_to(flat.reshape(*size, inner), parts.shape)
     return xp.take_along_axis(parts, best[..., None], -1)[..., 0], xp.take_along_axis(flat, best[..., None], -1)[..., 0]
