@@ -18,9 +18,19 @@ def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
     if accumulate:
         _add_at(out, index, value)
     else:
-        index, value = in_memory_order(out, index, value)
-        out[index] = value
+        write(out, *in_memory_order(out, index, value))
     return out
+
+
+def write(out: Any, index: tuple, value: Any) -> None:
+    """`out[index] = value`. On a GPU, one value is written at a mask's places without counting them, for which the host would wait."""
+    lib, mask = module_of(out), index[0]
+    masked = lib is not numpy and len(index) == 1 and getattr(mask, "dtype", None) == numpy.bool_ and mask.shape == out.shape[: mask.ndim]
+    if masked and getattr(value, "size", 1) == 1:
+        value = lib.asarray(value, out.dtype).reshape(())
+        lib.copyto(out, value, where=lib.asarray(mask).reshape(mask.shape + (1,) * (out.ndim - mask.ndim)))
+    else:
+        out[index] = value
 
 
 def in_memory_order(x: Any, index: tuple, value: Any) -> tuple:
@@ -307,5 +317,5 @@ def read_rows(weight: Any, index: Any, count: int, padding_idx: int | None = Non
     if scale:
         out /= _frequency(index, count).astype(out.dtype)
     if padding_idx is not None:
-        out[index == padding_idx] = 0
+        write(out, (index == padding_idx,), 0)
     return out
