@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy
@@ -9,7 +10,7 @@ import numpy
 from ..base import dtypes
 from ..base.errors import Refused
 from ..base.layout import axes_of, kept_order
-from .reference import _axis, module_of, new_zeros
+from .reference import _axis, accumulate, module_of, new_zeros
 
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
@@ -72,7 +73,7 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
         return
     if out.ndim == 1 and len(items) == 1 and getattr(items[0], "ndim", 0) > 1:
         value = module_of(out).broadcast_to(value, items[0].shape)  # NumPy's `add.at` reads past the end of a smaller array
-    module_of(out).add.at(out, items, value)
+    accumulate("add", out, items, value)
 
 
 def _row_sums(index: Any, rows: Any, count: int) -> Any:
@@ -87,7 +88,7 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
             return sums
     out = lib.zeros((count, rows.shape[1]), rows.dtype)
     if lib is not numpy:
-        lib.add.at(out, index, rows)
+        accumulate("add", out, index, rows)
         return out
     if rows.shape[1] >= 64:  # long rows: 10 times faster one by one than by `reduceat`
         for i, row in zip(index.tolist(), rows, strict=True):
@@ -173,7 +174,7 @@ def scatter(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of `x` with `out[i, index[i, j]] += src[i, j]` for dim 1, and so on."""
-    return _scattered(x, dim, index, src, "scatter_add", module_of(x).add.at)
+    return _scattered(x, dim, index, src, "scatter_add", functools.partial(accumulate, "add"))
 
 
 def scatter_prod(x: Any, dim: int, index: Any, src: Any) -> Any:
@@ -183,8 +184,8 @@ def scatter_prod(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def scatter_extreme(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
     """The same with the larger ("amax") or smaller ("amin") of the two values."""
-    lib = module_of(x)
-    return _scattered(x, dim, index, src, "scatter_reduce", (lib.maximum if reduce == "amax" else lib.minimum).at)
+    write = functools.partial(accumulate, "maximum" if reduce == "amax" else "minimum")
+    return _scattered(x, dim, index, src, "scatter_reduce", write)
 
 
 def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
@@ -199,7 +200,7 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
     if indices.shape[axis] == 1:  # no place can occur twice
         out[tuple(grid)] = x
     else:
-        lib.add.at(out, tuple(grid), x)
+        accumulate("add", out, tuple(grid), x)
     return out
 
 

@@ -13,7 +13,7 @@ import numpy
 
 from ..base.errors import Refused
 from .elementwise import kept
-from .reference import module_of
+from .reference import accumulate, module_of
 from .windows import Windows, place_pool
 
 
@@ -208,7 +208,7 @@ def flat_scatter(g: Any, index: Any, size: tuple) -> Any:
     places = index.reshape(rows, math.prod(index.shape[index.ndim - n :]))
     if places.size and (int(places.min()) < 0 or int(places.max()) >= inner):
         raise Refused(f"Found an invalid max index: {int(places.max())} (output volumes are of size {'x'.join(map(str, size))})")
-    xp.add.at(out, (places + inner * xp.arange(rows)[:, None]).reshape(-1), g.reshape(-1))
+    accumulate("add", out, (places + inner * xp.arange(rows)[:, None]).reshape(-1), g.reshape(-1))
     return out.reshape(*lead, *size)
 
 
@@ -306,5 +306,5 @@ def resample_back(g: Any, size: tuple, mode: str, align: bool = False, scales: t
             first = numpy.flatnonzero(numpy.diff(to[order], prepend=-1))
             g[(*lead, to[order][first])] = numpy.add.reduceat(part, first, axis)
         else:
-            xp.add.at(g, (*lead, xp.asarray(to[order])), part)
+            accumulate("add", g, (*lead, xp.asarray(to[order])), part)
     return g

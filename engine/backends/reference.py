@@ -160,7 +160,7 @@ def restride(x: Any, source: tuple, target: tuple) -> Any:
     """Add the elements into zeroed storage of layout `source` and read it back as `target`; a layout is (size, stride, offset)."""
     lib = module_of(x)
     storage = lib.zeros(max(_reach(source), _reach(target)), x.dtype)
-    lib.add.at(storage, _places(lib, source), x)
+    accumulate("add", storage, _places(lib, source), x)
     return storage[_places(lib, target)]
 
 
@@ -274,6 +274,23 @@ def _through_host(fn: Callable) -> Callable:
         return tuple(map(lib.asarray, found)) if isinstance(found, tuple) else lib.asarray(found)
 
     return call
+
+
+_ATOMIC = frozenset("iIlLqQfd")  # CuPy's dtypes for `add.at`, `maximum.at` and `minimum.at`
+
+
+def accumulate(name: str, out: Any, index: Any, value: Any) -> None:
+    """`numpy.<name>.at(out, index, value)` for "add", "maximum" or "minimum", on a GPU for every dtype: narrow ones through wider ones."""
+    lib = module_of(out)
+    if lib is numpy or out.dtype.char in _ATOMIC or out.dtype.kind == "c" and name != "add":
+        getattr(lib, name).at(out, index, value)
+    elif out.dtype.kind == "c":
+        accumulate(name, out.real, index, value.real)
+        accumulate(name, out.imag, index, value.imag)
+    else:
+        wide = out.astype(numpy.int32 if out.dtype.kind in "biu" else numpy.float32)
+        getattr(lib, name).at(wide, index, value)
+        out[...] = wide
 
 
 def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:

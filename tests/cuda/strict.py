@@ -189,21 +189,14 @@ class ndarray:
         self._host[...] = _number(value)
 
     def _scatter_op(self, key: Any, value: Any, op: str) -> None:
-        if self.dtype.char not in ("ifdILQ" + "eFD" * (op == "add")):  # those with atomic operations
-            raise TypeError(f"scatter_{op} only supports int32, float16, float32, float64, uint32, uint64, as data type")
+        if self.dtype.char not in "iIlLqQfd" + "e" * (op == "add"):  # those with atomic operations
+            half = "float16, " if op == "add" else ""
+            full = {"max": "maximum", "min": "minimum"}.get(op, op)
+            raise TypeError(f"cupy.{full}.at only supports int32, int64, {half}float32, float64, uint32, uint64 as data type")
         key, advanced = index(self, key)
         value = value._host if isinstance(value, ndarray) else numpy.asarray(value)
         at = {"add": numpy.add, "max": numpy.maximum, "min": numpy.minimum, "sub": numpy.subtract}[op].at
         at(self._host, key, numpy.broadcast_to(value, self._host[key].shape).astype(self.dtype))
-
-    def scatter_add(self, slices: Any, value: Any) -> None:
-        self._scatter_op(slices, value, "add")
-
-    def scatter_max(self, slices: Any, value: Any) -> None:
-        self._scatter_op(slices, value, "max")
-
-    def scatter_min(self, slices: Any, value: Any) -> None:
-        self._scatter_op(slices, value, "min")
 
     def take(self, indices: Any, axis: int | None = None, out: Any = None) -> ndarray:
         indices = indices if isinstance(indices, ndarray) else array(indices, dtype=int)
