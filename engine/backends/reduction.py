@@ -325,7 +325,6 @@ def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
     return out.astype(weights.dtype) if weights is not None and weights.dtype == numpy.float32 else out
 
 
-@_through_host
 def histogram(x: Any, bins: int, low: float, high: float) -> Any:
     """Count the elements in each of `bins` equal bins, the last one closed; equal bounds mean the data's own range."""
     if bins <= 0:
@@ -339,9 +338,16 @@ def histogram(x: Any, bins: int, low: float, high: float) -> Any:
     if low == high:
         low, high = low - 1, high + 1
     low, high, n = (x.dtype.type(a) for a in (low, high, bins))  # PyTorch rounds in this order and precision
-    inside = x[(x >= low) & (x <= high)]
-    places = numpy.minimum(((inside - low) * n / (high - low)).astype(numpy.int64), bins - 1)
-    return numpy.bincount(places[places >= 0], minlength=bins).astype(x.dtype)  # half precision may overflow
+    if isinstance(x, numpy.ndarray):
+        inside = x[(x >= low) & (x <= high)]
+        places = numpy.minimum(((inside - low) * n / (high - low)).astype(numpy.int64), bins - 1)
+        return numpy.bincount(places[places >= 0], minlength=bins).astype(x.dtype)  # half precision may overflow
+    lib = module_of(x)
+    places = lib.minimum((x - low) * n / (high - low), bins - 1)
+    places = lib.where((x >= low) & (x <= high), places, bins).astype(numpy.int64)  # one more bin for those outside
+    counts = lib.zeros(bins + 1, numpy.int64)
+    lib.add.at(counts, places.reshape(-1), 1)
+    return counts[:-1].astype(x.dtype)
 
 
 def search(ordered: Any, values: Any, right: bool = False) -> Any:
