@@ -277,7 +277,7 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
     if x.dtype.kind != "c" and hasattr(value, "dtype") and value.dtype.kind == "c" and value.imag != 0:
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
-    return module_of(x).where(mask, fill_value(value, x.dtype), x)
+    return module_of(x).where(mask, fill_value(value, x.dtype), x).astype(x.dtype, copy=False)  # CuPy's `where` widens bfloat16
 
 
 def fill_value(value: Any, dtype: Any) -> Any:
