@@ -85,7 +85,7 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
         chosen[index, numpy.arange(n)] = 1
         sums = chosen @ rows
         if numpy.isfinite(sums).all():  # 0 * nan would spread to the other rows
-            return sums
+            return sums.astype(rows.dtype, copy=False)  # a product of bfloat16 is float32
     out = lib.zeros((count, rows.shape[1]), rows.dtype)
     if lib is not numpy:
         accumulate("add", out, index, rows)
