@@ -30,7 +30,7 @@ class autocast:
     Parameters and the dtypes of their gradients are unchanged. It applies to the current thread only, and `enabled=False` turns autocast
     off inside. With `cache_enabled`, each parameter is cast once until the outermost autocast ends.
     "cuda" without a GPU, and a `dtype` other than bfloat16 and float16, disable autocast with a warning. Raises RuntimeError for an unknown
-    device type and for bfloat16 on "cuda".
+    device type.
     """
 
     def __init__(self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None) -> None:
@@ -49,8 +49,6 @@ class autocast:
         if self.device == "cuda" and not devices.cuda_available():
             warnings.warn("CUDA is not available or torch_xla is imported. Disabling autocast.", stacklevel=3)
             return False
-        if self.device == "cuda" and self.fast_dtype == dtypes.bfloat16:
-            raise RuntimeError("Current CUDA Device does not support bfloat16. Please switch dtype to float16.")
         if self.fast_dtype not in _LOWER:
             warnings.warn(
                 f"In {name} autocast, but the target dtype is not supported. Disabling autocast.\n"

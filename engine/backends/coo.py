@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy
 
-from .reference import module_of
+from .reference import accumulate, module_of
 
 __all__ = ["coo_matmul", "sparse_rows"]
 
@@ -65,7 +65,7 @@ class Coo:
     def __add__(self, other: Any) -> Any:
         if not isinstance(other, Coo):
             out = other.copy()
-            module_of(out).add.at(out, tuple(self.indices), self.values)
+            accumulate("add", out, tuple(self.indices), self.values)
             return out
         lib = module_of(self.values)
         return Coo(lib.concatenate([self.indices, other.indices], 1), lib.concatenate([self.values, other.values]), self.shape)
@@ -102,5 +102,5 @@ def coo_matmul(values: Any, other: Any, indices: Any, rows: int) -> Any:
 
         return numpy.ascontiguousarray(coo_array((values, (indices[0], indices[1])), shape=(rows, len(other))).tocsr() @ other)
     out = lib.zeros((rows, other.shape[1]), values.dtype)
-    lib.add.at(out, indices[0], values[:, None] * other[indices[1]])
+    accumulate("add", out, indices[0], values[:, None] * other[indices[1]])
     return out

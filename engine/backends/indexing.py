@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy
@@ -9,7 +10,7 @@ import numpy
 from ..base import dtypes
 from ..base.errors import Refused
 from ..base.layout import axes_of, kept_order
-from .reference import _axis, module_of, new_zeros
+from .reference import _axis, accumulate, module_of, new_zeros
 
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
@@ -18,9 +19,19 @@ def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
     if accumulate:
         _add_at(out, index, value)
     else:
-        index, value = in_memory_order(out, index, value)
-        out[index] = value
+        write(out, *in_memory_order(out, index, value))
     return out
+
+
+def write(out: Any, index: tuple, value: Any) -> None:
+    """`out[index] = value`. On a GPU, one value is written at a mask's places without counting them, for which the host would wait."""
+    lib, mask = module_of(out), index[0]
+    masked = lib is not numpy and len(index) == 1 and getattr(mask, "dtype", None) == numpy.bool_ and mask.shape == out.shape[: mask.ndim]
+    if masked and getattr(value, "size", 1) == 1:
+        value = lib.asarray(value, out.dtype).reshape(())
+        lib.copyto(out, value, where=lib.asarray(mask).reshape(mask.shape + (1,) * (out.ndim - mask.ndim)))
+    else:
+        out[index] = value
 
 
 def in_memory_order(x: Any, index: tuple, value: Any) -> tuple:
@@ -52,6 +63,7 @@ def _once(index: Any) -> bool:
 def _add_at(out: Any, index: Any, value: Any) -> None:
     """`out[index] += value`, adding twice to a place that occurs twice."""
     items = index if isinstance(index, tuple) else (index,)
+    items = tuple(module_of(out).asarray(i) if isinstance(i, numpy.ndarray) else i for i in items)  # a list indexes a GPU's array too
     by_rows = len(items) == 1 and getattr(items[0], "dtype", None) == numpy.int64
     if by_rows and out.ndim > 1 and out.size and out.flags.c_contiguous and out.dtype.kind == "f":
         where = items[0].reshape(-1)
@@ -61,7 +73,7 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
         return
     if out.ndim == 1 and len(items) == 1 and getattr(items[0], "ndim", 0) > 1:
         value = module_of(out).broadcast_to(value, items[0].shape)  # NumPy's `add.at` reads past the end of a smaller array
-    module_of(out).add.at(out, index, value)
+    accumulate("add", out, items, value)
 
 
 def _row_sums(index: Any, rows: Any, count: int) -> Any:
@@ -73,10 +85,10 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
         chosen[index, numpy.arange(n)] = 1
         sums = chosen @ rows
         if numpy.isfinite(sums).all():  # 0 * nan would spread to the other rows
-            return sums
+            return sums.astype(rows.dtype, copy=False)  # a product of bfloat16 is float32
     out = lib.zeros((count, rows.shape[1]), rows.dtype)
     if lib is not numpy:
-        lib.add.at(out, index, rows)
+        accumulate("add", out, index, rows)
         return out
     if rows.shape[1] >= 64:  # long rows: 10 times faster one by one than by `reduceat`
         for i, row in zip(index.tolist(), rows, strict=True):
@@ -162,7 +174,7 @@ def scatter(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of `x` with `out[i, index[i, j]] += src[i, j]` for dim 1, and so on."""
-    return _scattered(x, dim, index, src, "scatter_add", module_of(x).add.at)
+    return _scattered(x, dim, index, src, "scatter_add", functools.partial(accumulate, "add"))
 
 
 def scatter_prod(x: Any, dim: int, index: Any, src: Any) -> Any:
@@ -172,8 +184,8 @@ def scatter_prod(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def scatter_extreme(x: Any, dim: int, index: Any, src: Any, reduce: str) -> Any:
     """The same with the larger ("amax") or smaller ("amin") of the two values."""
-    lib = module_of(x)
-    return _scattered(x, dim, index, src, "scatter_reduce", (lib.maximum if reduce == "amax" else lib.minimum).at)
+    write = functools.partial(accumulate, "maximum" if reduce == "amax" else "minimum")
+    return _scattered(x, dim, index, src, "scatter_reduce", write)
 
 
 def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
@@ -188,7 +200,7 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
     if indices.shape[axis] == 1:  # no place can occur twice
         out[tuple(grid)] = x
     else:
-        lib.add.at(out, tuple(grid), x)
+        accumulate("add", out, tuple(grid), x)
     return out
 
 
@@ -263,9 +275,9 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
         raise ValueError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if getattr(value, "ndim", 0):
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
-    if x.dtype.kind != "c" and hasattr(value, "dtype") and value.imag != 0:
+    if x.dtype.kind != "c" and hasattr(value, "dtype") and value.dtype.kind == "c" and value.imag != 0:
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
-    return module_of(x).where(mask, fill_value(value, x.dtype), x)
+    return module_of(x).where(mask, fill_value(value, x.dtype), x).astype(x.dtype, copy=False)  # CuPy's `where` widens bfloat16
 
 
 def fill_value(value: Any, dtype: Any) -> Any:
@@ -306,5 +318,5 @@ def read_rows(weight: Any, index: Any, count: int, padding_idx: int | None = Non
     if scale:
         out /= _frequency(index, count).astype(out.dtype)
     if padding_idx is not None:
-        out[index == padding_idx] = 0
+        write(out, (index == padding_idx,), 0)
     return out

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
+
 from ..base.errors import Refused
 from . import kernels_depthwise
 from .reference import module_of
@@ -64,7 +66,8 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return xp.zeros(size, g.dtype)
     if single and (out := kernels_depthwise.convolution_input(g, weight, windows, size)) is not None:
         return out
-    at = windows.rows if xp.isfinite(weight).all() else windows  # rows include the zeros between windows, which times inf would be nan
+    # rows include the zeros between windows, which times inf would be nan; on a GPU, the host would wait for the answer
+    at = windows.rows if xp is numpy and numpy.isfinite(weight).all() else windows
     g = at.spread(g)
     if single:
         wide, each = xp.zeros((n, groups, *at.padded), g.dtype), g.reshape(n, groups, -1, *at.out)
@@ -92,10 +95,11 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
     if g.size == 0 or x.size == 0 or 0 in size:
         return module_of(g).zeros(size, g.dtype)
     windows = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:])
-    out = _weight_over(windows.rows, g, x, size, groups)
-    if windows.rows is not windows and not module_of(g).isfinite(out).all():  # a non-finite element may have met the zeros between windows
-        out = _weight_over(windows, g, x, size, groups)
-    return out
+    if module_of(g) is numpy:
+        out = _weight_over(windows.rows, g, x, size, groups)
+        if windows.rows is windows or numpy.isfinite(out).all():  # else a non-finite element may have met the zeros between windows
+            return out
+    return _weight_over(windows, g, x, size, groups)
 
 
 def _weight_over(at: Windows | Rows, g: Any, x: Any, size: tuple, groups: int) -> Any:

@@ -38,7 +38,7 @@ def _index(target: Any, ignore: int) -> tuple:
     """Return the index into the input of each place's target class; ignored targets select class 0, with weight 0."""
     xp, n = module_of(target), target.ndim
     classes = target.astype(numpy.int64, copy=False)
-    if target.size and int(target.min()) <= ignore <= int(target.max()):
+    if xp is not numpy or target.size and int(target.min()) <= ignore <= int(target.max()):
         classes = xp.where(target == ignore, 0, classes)
     places = [xp.arange(m).reshape(-1, *(1,) * (n - 1 - i)) for i, m in enumerate(target.shape)]
     return (*places[:1], classes, *places[1:])

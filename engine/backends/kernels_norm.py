@@ -27,9 +27,9 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
         mean[block] = m = _sum(xp, few, axes) / n
         xp.subtract(few, m, out=into)
         r = 1 / xp.sqrt(_dot(xp, into, into, axes) / n + eps)
-        # the spread is so small relative to the mean that the mean's rounding error matters: subtract it too
+        # where the spread is small relative to the mean, the mean's rounding error matters: subtract it too; on a GPU always, without asking
         apart = (m * r).reshape(-1)
-        if apart @ apart > 64**2 and abs(apart).max() > 64:
+        if xp is not numpy or apart @ apart > 64**2 and abs(apart).max() > 64:
             rest = _sum(xp, into, axes) / n
             mean[block] += rest
             into -= rest
@@ -74,8 +74,8 @@ def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
 
 
 def _blocks(x: Any, axes: tuple) -> list:
-    """Return slices along the first dimension; a single one if that is normalized itself or `x` is small."""
-    if 0 in axes or x.ndim < 2 or x.size <= _ROWS:
+    """Return slices along the first dimension; a single one if that is normalized itself, or `x` is small or on a GPU."""
+    if 0 in axes or x.ndim < 2 or x.size <= _ROWS or not isinstance(x, numpy.ndarray):
         return [slice(None)]
     step = max(1, _ROWS * len(x) // x.size)
     return [slice(i, i + step) for i in range(0, len(x), step)]

@@ -13,7 +13,7 @@ import numpy
 
 from ..base.errors import Refused
 from .elementwise import kept
-from .reference import module_of
+from .reference import accumulate, module_of
 from .windows import Windows, place_pool
 
 
@@ -38,11 +38,12 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
             step *= better
             at_best += step
         out, taps, scale = best, at_best, scale * at.kernel[d]
-    if x.dtype.kind == "f" and out.size and xp.isnan(out.max()):  # as in PyTorch, a nan is larger than everything
+    asks = xp is numpy  # on a GPU, the host would wait for the answers
+    if x.dtype.kind == "f" and out.size and not (asks and not numpy.isnan(out.max())):  # as in PyTorch, a nan is larger than everything
         for i, tap in enumerate(at.taps):
             xp.copyto(taps, kind(i), where=xp.isnan(wide[tap]))
-    if not at.bare and (least := out == _lowest(x.dtype)).any():  # there the maximum must be an input element, not the padding
-        input = xp.zeros(at.padded, bool)
+    if not at.bare and not (asks and not (out == _lowest(x.dtype)).any()):  # there the maximum must be an input element, not the padding
+        least, input = out == _lowest(x.dtype), xp.zeros(at.padded, bool)
         input[at.inside] = True
         for i, tap in reversed([*enumerate(at.taps)]):
             xp.copyto(taps, kind(i), where=least & input[tap])
@@ -184,7 +185,7 @@ def adaptive_max(x: Any, size: tuple) -> tuple:
     inner = math.prod(p.shape[1] for p in places)
     parts = x[(..., *index)].reshape(*x.shape[:-n], *size, inner)
     best, nans = parts.argmax(-1), xp.isnan(parts)
-    if nans.any():  # the last nan wins, as in PyTorch
+    if xp is not numpy or nans.any():  # the last nan wins, as in PyTorch
         best = xp.where(nans.any(-1), inner - 1 - nans[..., ::-1].argmax(-1), best)
     flat = xp.broadcast_to(flat.reshape(*size, inner), parts.shape)
     return xp.take_along_axis(parts, best[..., None], -1)[..., 0], xp.take_along_axis(flat, best[..., None], -1)[..., 0]
@@ -207,7 +208,7 @@ def flat_scatter(g: Any, index: Any, size: tuple) -> Any:
     places = index.reshape(rows, math.prod(index.shape[index.ndim - n :]))
     if places.size and (int(places.min()) < 0 or int(places.max()) >= inner):
         raise Refused(f"Found an invalid max index: {int(places.max())} (output volumes are of size {'x'.join(map(str, size))})")
-    xp.add.at(out, (places + inner * xp.arange(rows)[:, None]).reshape(-1), g.reshape(-1))
+    accumulate("add", out, (places + inner * xp.arange(rows)[:, None]).reshape(-1), g.reshape(-1))
     return out.reshape(*lead, *size)
 
 
@@ -305,5 +306,5 @@ def resample_back(g: Any, size: tuple, mode: str, align: bool = False, scales: t
             first = numpy.flatnonzero(numpy.diff(to[order], prepend=-1))
             g[(*lead, to[order][first])] = numpy.add.reduceat(part, first, axis)
         else:
-            xp.add.at(g, (*lead, xp.asarray(to[order])), part)
+            accumulate("add", g, (*lead, xp.asarray(to[order])), part)
     return g

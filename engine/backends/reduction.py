@@ -325,7 +325,6 @@ def count_integers(x: Any, weights: Any = None, least: int = 0) -> Any:
     return out.astype(weights.dtype) if weights is not None and weights.dtype == numpy.float32 else out
 
 
-@_through_host
 def histogram(x: Any, bins: int, low: float, high: float) -> Any:
     """Count the elements in each of `bins` equal bins, the last one closed; equal bounds mean the data's own range."""
     if bins <= 0:
@@ -339,12 +338,18 @@ def histogram(x: Any, bins: int, low: float, high: float) -> Any:
     if low == high:
         low, high = low - 1, high + 1
     low, high, n = (x.dtype.type(a) for a in (low, high, bins))  # PyTorch rounds in this order and precision
-    inside = x[(x >= low) & (x <= high)]
-    places = numpy.minimum(((inside - low) * n / (high - low)).astype(numpy.int64), bins - 1)
-    return numpy.bincount(places[places >= 0], minlength=bins).astype(x.dtype)  # half precision may overflow
+    if isinstance(x, numpy.ndarray):
+        inside = x[(x >= low) & (x <= high)]
+        places = numpy.minimum(((inside - low) * n / (high - low)).astype(numpy.int64), bins - 1)
+        return numpy.bincount(places[places >= 0], minlength=bins).astype(x.dtype)  # half precision may overflow
+    lib = module_of(x)
+    places = lib.minimum((x - low) * n / (high - low), bins - 1)
+    places = lib.where((x >= low) & (x <= high), places, bins).astype(numpy.int64)  # one more bin for those outside
+    counts = lib.zeros(bins + 1, numpy.int64)
+    lib.add.at(counts, places.reshape(-1), 1)
+    return counts[:-1].astype(x.dtype)
 
 
-@_through_host
 def search(ordered: Any, values: Any, right: bool = False) -> Any:
     """Return where `values` would be inserted into the sorted last axis: before equal elements, or after them with `right`."""
     ordered, values = (x.astype(numpy.float32) if x.dtype.kind == "V" else x for x in (ordered, values))  # bfloat16 nan is not sorted last
@@ -355,19 +360,27 @@ def search(ordered: Any, values: Any, right: bool = False) -> Any:
             "boundaries tensor should be 1 dimension or the first N-1 dimensions of boundaries tensor and input value tensor must match, "
             f"but we got boundaries tensor {list(ordered.shape)} and input value tensor {list(values.shape)}"
         )
+    if not isinstance(ordered, numpy.ndarray):
+        return _bisect(ordered, values, right)
     rows = (x.reshape(math.prod(x.shape[:-1]), x.shape[-1]) for x in (ordered, values))
     found = [_place(o, v, right) for o, v in zip(*rows, strict=True)]
     return numpy.array(found, numpy.int64).reshape(values.shape)
 
 
 def _place(ordered: Any, values: Any, right: bool) -> Any:
-    if (ordered[1:] >= ordered[:-1]).all() and (ordered[:1] == ordered[:1]).all():
+    if isinstance(ordered, numpy.ndarray) and (ordered[1:] >= ordered[:-1]).all() and (ordered[:1] == ordered[:1]).all():
         return numpy.searchsorted(ordered, values, "right" if right else "left")
-    # unsorted, or with nans, which NumPy sorts last: bisect as PyTorch does
-    low, high = numpy.zeros(values.shape, numpy.int64), numpy.full(values.shape, len(ordered))
-    while (apart := low < high).any():
-        mid = (low + high) // 2
-        at = ordered[numpy.minimum(mid, len(ordered) - 1)]
+    return _bisect(ordered, values, right)
+
+
+def _bisect(ordered: Any, values: Any, right: bool) -> Any:
+    """Search as PyTorch does, also for nans, which NumPy sorts last, and in what is not sorted."""
+    lib, n = module_of(ordered), ordered.shape[-1]
+    low, high = lib.zeros(values.shape, numpy.int64), lib.full(values.shape, n, numpy.int64)
+    for _ in range(n.bit_length()):
+        apart, mid = low < high, (low + high) // 2
+        at = lib.minimum(mid, n - 1)
+        at = ordered[at] if ordered.ndim == 1 else lib.take_along_axis(ordered, at, -1)
         before = at > values if right else at >= values
-        low, high = numpy.where(apart & ~before, mid + 1, low), numpy.where(apart & before, mid, high)
+        low, high = lib.where(apart & ~before, mid + 1, low), lib.where(apart & before, mid, high)
     return low

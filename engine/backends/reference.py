@@ -129,6 +129,12 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     return out
 
 
+def _reach(layout: tuple) -> int:
+    """Return the number of elements of the smallest storage that holds a (size, stride, offset) layout."""
+    size, stride, offset = layout
+    return 0 if 0 in size else 1 + offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+
+
 def _places(lib: Any, layout: tuple) -> Any:
     """Return the storage index of every element of a (size, stride, offset) layout."""
     size, stride, offset = layout
@@ -153,10 +159,9 @@ def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: fl
 def restride(x: Any, source: tuple, target: tuple) -> Any:
     """Add the elements into zeroed storage of layout `source` and read it back as `target`; a layout is (size, stride, offset)."""
     lib = module_of(x)
-    into, out = _places(lib, source), _places(lib, target)
-    storage = lib.zeros(1 + max(int(p.max()) if p.size else 0 for p in (into, out)), x.dtype)
-    lib.add.at(storage, into, x)
-    return storage[out]
+    storage = lib.zeros(max(_reach(source), _reach(target)), x.dtype)
+    accumulate("add", storage, _places(lib, source), x)
+    return storage[_places(lib, target)]
 
 
 def laid_out(x: Any, format: Any) -> Any:
@@ -271,6 +276,23 @@ def _through_host(fn: Callable) -> Callable:
     return call
 
 
+_ATOMIC = frozenset("iIlLqQfd")  # CuPy's dtypes for `add.at`, `maximum.at` and `minimum.at`
+
+
+def accumulate(name: str, out: Any, index: Any, value: Any) -> None:
+    """`numpy.<name>.at(out, index, value)` for "add", "maximum" or "minimum", on a GPU for every dtype: narrow ones through wider ones."""
+    lib = module_of(out)
+    if lib is numpy or out.dtype.char in _ATOMIC or out.dtype.kind == "c" and name != "add":
+        getattr(lib, name).at(out, index, value)
+    elif out.dtype.kind == "c":
+        accumulate(name, out.real, index, value.real)
+        accumulate(name, out.imag, index, value.imag)
+    else:
+        wide = out.astype(numpy.int32 if out.dtype.kind in "biu" else numpy.float32)
+        getattr(lib, name).at(wide, index, value)
+        out[...] = wide
+
+
 def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
     """Return zeros on the device of `beside`, with its dtype unless another is given."""
     return module_of(beside).zeros(shape, dtype or beside.dtype)
@@ -286,7 +308,7 @@ def read_through(x: Any, path: tuple) -> Any:
     for op, attrs in path:
         if op.name == "strided_view" and (isinstance(x.base, x.__class__) or (x.shape, told_strides(x), 0) != attrs["source"]):
             # `x` has another layout than the path expects, as a gradient may: copy its elements into a storage with the expected one
-            storage = module_of(x).zeros(1 + int(_places(module_of(x), attrs["source"]).max(initial=0)), x.dtype)
+            storage = module_of(x).zeros(_reach(attrs["source"]), x.dtype)
             storage[_places(module_of(x), attrs["source"])] = x
             x = storage
         try:

@@ -109,8 +109,8 @@ def can_device_access_peer(device: Any, peer_device: Any) -> bool:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Return False: CuPy has no bfloat16 dtype."""
-    return False
+    """Return whether the current GPU computes in bfloat16; with `including_emulation`, whether there is a GPU."""
+    return devices.cuda_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
 def is_tf32_supported() -> bool:

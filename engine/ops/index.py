@@ -13,7 +13,7 @@ import numpy
 
 from ..backends import cpu
 from ..backends.batch import Batched
-from ..backends.indexing import in_memory_order
+from ..backends.indexing import in_memory_order, write
 from ..backends.meta import Meta
 from ..base import dtypes, errors, observe
 from ..base.errors import Refused, warn
@@ -333,8 +333,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         else:
             if isinstance(value, Tensor) and value.array.ndim > 1:  # NumPy refuses leading ones with a mask
                 value = _without_leading_ones(value, _reached(seen.ndim, advanced))
-            advanced, data = in_memory_order(seen, advanced, value.array if isinstance(value, Tensor) else value)
-            seen[advanced] = data
+            write(seen, *in_memory_order(seen, advanced, value.array if isinstance(value, Tensor) else value))
     except (ValueError, IndexError, TypeError) as error:
         raise _refused_write(target, index, value, error) from None
     inplace.note_write_to(target, "setitem")

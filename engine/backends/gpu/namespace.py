@@ -66,9 +66,7 @@ def to_host(array: Any) -> numpy.ndarray:
 
 
 def to_device(array: Any, index: int | None = None) -> Any:
-    """Copy to a GPU, by default the current one; RuntimeError for a GPU that does not exist and for bfloat16."""
-    if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
-        raise RuntimeError("bfloat16 tensors cannot be put on a GPU: CuPy has no such element type. Use float16 or float32 there.")
+    """Copy to a GPU, by default the current one; RuntimeError for a GPU that does not exist."""
     if index is None:
         return cupy.array(array)
     n = device_count()
@@ -140,7 +138,7 @@ def power(x: Any, y: Any) -> Any:
     """`x ** y`; an integer to a negative integer power is 0 unless its reciprocal is an integer."""
     if getattr(x, "dtype", None) == numpy.dtype(bool):
         return cupy.logical_or(x, cupy.logical_not(y))
-    if y.__class__ is float and abs(y) == 0.5 and x.dtype.kind == "f":
+    if y.__class__ is float and y in (0.5, -0.5) and x.dtype.kind == "f":
         # as PyTorch does: square roots of -0 and -inf differ from their powers
         return cupy.sqrt(x) if y > 0 else 1 / cupy.sqrt(x)
     if getattr(y, "dtype", None) is not None and y.dtype.kind == "i":
@@ -355,6 +353,17 @@ def log_softmax(x: Any, axis: int) -> Any:
         return x.copy()
     shifted = x - cupy.max(x, axis=axis, keepdims=True)
     return shifted - cupy.log(cupy.sum(cupy.exp(shifted), axis=axis, keepdims=True))
+
+
+# -- triangles: CuPy's `where`, on which its own are based, has no bfloat16 and returns float32 ------------------------------
+
+
+def tril(x: Any, k: int = 0) -> Any:
+    return cupy.tril(x, k).astype(x.dtype, copy=False)
+
+
+def triu(x: Any, k: int = 0) -> Any:
+    return cupy.triu(x, k).astype(x.dtype, copy=False)
 
 
 # -- scattering --------------------------------------------------------------------------------------------------------------

@@ -26,13 +26,17 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     With `error_if_nonfinite`, a norm that is nan or infinite raises RuntimeError.
     """
     norms = [_norm(_dense(t), float(norm_type)) for t in _listed(tensors)]
-    total = _norm(numpy.asarray(norms, numpy.result_type(*{n.dtype for n in norms})), float(norm_type)) if norms else numpy.float32(0)
+    if not norms:
+        return Tensor._wrap(numpy.zeros((), numpy.float32))
+    place, kind = devices.of(norms[0]), numpy.result_type(*{n.dtype for n in norms})
+    xp = devices.namespace(norms[0])
+    total = _norm(xp.stack([xp.astype(devices.move(n, place), kind) for n in norms]), float(norm_type))
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
             "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         )
-    return Tensor._wrap(numpy.asarray(total))
+    return Tensor._wrap(total)
 
 
 def _dense(grad: Tensor) -> Any:
@@ -48,18 +52,22 @@ def _norm(array: Any, p: float) -> Any:
         found = xp.vector_norm(xp.astype(array, dtypes.F32) if low else array, p)
     except Refused as refused:
         raise RuntimeError(str(refused)) from None
-    return (array.dtype if low else found.dtype).type(float(found))
+    return xp.asarray(found, array.dtype if low else None)
 
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients in place by max_norm / (total_norm + 1e-6) if that is below 1."""
-    scale = float(max_norm) / (float(total_norm.item()) + 1e-6)
-    if not scale < 1.0 and not math.isnan(scale):
-        return
+    if total_norm.is_cuda:  # also by 1, as in PyTorch: the host would have to wait for the norm to know
+        xp, total = devices.namespace(total_norm.array), total_norm.array.astype(numpy.float64)
+        scale = xp.minimum(float(max_norm) / (total + 1e-6), 1.0)
+    else:
+        scale = numpy.asarray(float(max_norm) / (float(total_norm.item()) + 1e-6))
+        if not scale < 1.0 and not numpy.isnan(scale):
+            return
     for param in _listed(parameters):
         if param._grad is not None:
             grad = _dense(param._grad)
-            grad *= grad.dtype.type(scale)
+            grad *= devices.move(scale, devices.of(grad)).astype(grad.dtype)
             versions.note_write(grad, "clip_grad_norm_")
 
 

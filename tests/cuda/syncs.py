@@ -1,0 +1,72 @@
+"""Host synchronisations: where the host waits for the GPU, and which op's code made it wait."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+ENGINE = f"{Path(__file__).resolve().parents[2] / 'engine'}/"
+
+
+class Sync(NamedTuple):
+    """A place at which the host waited."""
+
+    what: str  # the call that waits: "bool", "get", "boolean mask", ...
+    op: str  # the op whose forward or derivative rule was running; "" outside of any
+    caller: str  # the engine's function that the program called: the outermost, such as "Tensor.item"
+    primitive: str  # the outermost function of the array interface around the call; "" if there is none
+    backward: bool  # whether a derivative rule was running
+
+
+found: list[Sync] = []  # what has been recorded; tests clear it
+_inside = 0  # above 0 while a call that has been recorded is running
+
+
+def record(what: str) -> None:
+    """Note that the host waits here."""
+    if not _inside:
+        found.append(Sync(what, *_cause()))
+
+
+class as_one:
+    """`with as_one(what):` records one synchronisation for all of those inside."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+
+    def __enter__(self) -> None:
+        global _inside
+        record(self.what)
+        _inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        global _inside
+        _inside -= 1
+
+
+def _cause() -> tuple[str, str, str, bool]:
+    """Walk the stack outwards: to the op, and on to the program."""
+    from engine.backends.primitives import PRIMITIVES
+    from engine.core.op import OpType
+
+    op = caller = primitive = ""
+    backward, frame = False, sys._getframe(2)
+    while frame is not None:
+        code, names = frame.f_code, frame.f_locals
+        folder = code.co_filename.rpartition("/")[0]
+        if ENGINE in code.co_filename:
+            caller = code.co_qualname
+        elif caller and "/site-packages/" not in code.co_filename and not code.co_filename.startswith("<"):
+            break
+        if folder.startswith(f"{ENGINE}backends") and not op:
+            function = names["fn"].__name__ if code.co_name == "call" and "fn" in names else code.co_name
+            primitive = function if function in PRIMITIVES else primitive
+        if folder == f"{ENGINE}core" and not op:
+            node = names.get("node")
+            backward = code.co_name in ("specialised", "pull") and node is not None
+            running = node.op if backward else names.get("op")
+            op = running.name if isinstance(running, OpType) else ""
+        frame = frame.f_back
+    return op, caller, primitive, backward
