@@ -73,6 +73,10 @@ class ndarray:
     device = property(lambda self: self.data.device)
 
     @property
+    def _c_contiguous(self) -> bool:
+        return self._host.flags.c_contiguous
+
+    @property
     def flags(self) -> Flags:
         return Flags(self._host.flags.c_contiguous, self._host.flags.f_contiguous, self.base is None)
 
