@@ -96,11 +96,11 @@ class Driver:
 
         self._library = ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
         self.device = cuda.runtime.getDevice if cuda.runtime.getDeviceCount() > 1 else lambda: 0
-        self.launch, self._stream = self._library.cuLaunchKernel, cuda.stream.get_current_stream_ptr
+        self.launch, self._stream = self._library.cuLaunchKernel, cuda.get_current_stream
         self._modules: dict[tuple[str, int], Any] = {}
 
     def stream(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self._stream())
+        return ctypes.c_void_p(self._stream().ptr)
 
     def load(self, text: str, name: str, device: int) -> ctypes.c_void_p:
         """Return the handle of a kernel, compiling the text unless it is loaded or in the cache on disk."""
