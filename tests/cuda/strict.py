@@ -71,6 +71,8 @@ class ndarray:
     itemsize = property(lambda self: self._host.itemsize)
     nbytes = property(lambda self: self._host.nbytes)
     device = property(lambda self: self.data.device)
+    _c_contiguous = property(lambda self: self._host.flags.c_contiguous)
+    _f_contiguous = property(lambda self: self._host.flags.f_contiguous)
 
     @property
     def flags(self) -> Flags:
@@ -811,31 +813,70 @@ def _missing(name: str) -> Callable:
 # Modules of the core that compute nothing and are kept.
 WITHOUT_ARRAYS = {f"cupy._core.{name}" for name in "_dtype _scalar internal flags syncdetect _fusion_thread_local _codeblock".split()}
 
-# Functions whose work libraries do: on arrays of NumPy, after CuPy's signature has been checked. Those that ask a library whether it
-# succeeded make the host wait.
-_LIBRARIES = {
-    "linalg": ("cholesky qr svd eigh eigvalsh det slogdet inv pinv solve lstsq", "cholesky qr svd eigh eigvalsh inv solve lstsq pinv"),
-    "fft": ("fft ifft rfft irfft fft2 ifft2 fftn ifftn rfftn irfftn hfft ihfft fftfreq rfftfreq fftshift ifftshift", ""),
-}
+def _solved(name: str, compute: Callable, a: Any, *rest: Any) -> Any:
+    """A factorization after CuPy's checks. What fails raises LinAlgError only where the program has asked for it, and then the host waits."""
+    util, config = sys.modules["cupy.linalg._util"], sys.modules["cupyx._ufunc_config"]
+    util._assert_cupy_array(a)
+    util._assert_stacked_2d(a)
+    arrays = [one for one in (a, *rest) if isinstance(one, ndarray)]
+    kind, out_kind = util.linalg_common_type(*arrays)
+    asks = config.get_config_linalg() == "raise"
+    if asks and name not in ("det", "slogdet"):
+        record(name)
+    given = [one._host.astype(kind) if isinstance(one, ndarray) else one for one in (a, *rest)]
+    with quiet():
+        try:
+            found = compute(*given)
+        except numpy.linalg.LinAlgError:
+            if asks:
+                raise
+            found = numpy.full(given[-1 if name == "solve" else 0].shape, numpy.nan, out_kind)
+    return tuple(map(new, found)) if isinstance(found, tuple) else new(found)
 
 
-def _through_numpy(theirs: Callable, ours: Callable, waits: bool, kinds: str) -> Callable:
+def _solve_into(a: Any, b: Any) -> None:
+    b._host[...] = _solved("solve", numpy.linalg.solve, a, b)._host
+
+
+def _transformed(theirs: Callable, compute: Callable) -> Callable:
     signature = inspect.signature(theirs)
 
     @functools.wraps(theirs)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        signature.bind(*args, **kwargs)
-        arrays = [a for a in args if isinstance(a, (ndarray, numpy.ndarray))]
-        for host in _arrays(arrays):
-            if host.dtype.char not in kinds:
-                raise TypeError(f"Unsupported dtype {host.dtype}")
-        if waits:
-            record(theirs.__name__)
+    def call(a: Any, *args: Any, **kwargs: Any) -> Any:
+        signature.bind(a, *args, **kwargs)
+        (host,) = _arrays((a,))
+        if host.dtype.kind == "V":
+            raise TypeError(f"Unsupported dtype {host.dtype}")
         with quiet():
-            found = ours(*(a._host if isinstance(a, ndarray) else a for a in args), **kwargs)
-        return type(found)(*map(new, found)) if hasattr(found, "_fields") else tuple(map(new, found)) if isinstance(found, tuple) else new(found)
+            return new(compute(host, *args, **kwargs))
 
     return call
+
+
+def _libraries() -> None:
+    """Replace what cuSOLVER, cuBLAS and cuFFT compute."""
+    linalg, fft = (importlib.import_module(name) for name in ("cupy.linalg", "cupy.fft"))
+    lapack, cublas = (types.ModuleType(name) for name in ("cupyx.lapack", "cupy.cublas"))
+    sys.modules |= {"cupyx.lapack": lapack, "cupy.cublas": cublas}
+    sys.modules["cupyx"].lapack, sys.modules["cupy"].cublas = lapack, cublas
+    whole = ("cholesky", "det", "slogdet", "qr", "svd", "eigh", "eigvalsh")
+    for name in whole:
+        compute, original = getattr(numpy.linalg, name), getattr(real.linalg, name)
+
+        def call(*args: Any, name: str = name, compute: Callable = compute, signature: Any = inspect.signature(original), **kwargs: Any) -> Any:
+            bound = signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            return _solved(name, compute, *bound.args)
+
+        setattr(linalg, name, functools.wraps(original)(call))
+    for module in [module for name, module in sys.modules.items() if name.startswith("cupy.linalg.")]:
+        for name in vars(module).keys() & set(whole):
+            setattr(module, name, getattr(linalg, name))
+    sys.modules["cupy.linalg._solve"]._batched_inv = lambda a: _solved("inv", numpy.linalg.inv, a)
+    cublas.batched_gesv, cublas.get_batched_gesv_limit = lambda a, b: _solved("solve", numpy.linalg.solve, a, b), lambda: 2048
+    lapack.gesv = _solve_into
+    for name in "fft ifft rfft irfft fft2 ifft2 fftn ifftn rfftn irfftn".split():
+        setattr(fft, name, _transformed(getattr(real.fft, name), getattr(numpy.fft, name)))
 
 
 def _anew(package: types.ModuleType) -> types.ModuleType:
@@ -867,12 +908,8 @@ def _modules() -> dict[str, types.ModuleType]:
         vars(sys.modules["cupy._util"]).update(vars(real._util), check_array=_check_array)
         cupy = _anew(real)
         importlib.import_module("cupyx.scipy.special")
-        for home, (names, waiting) in _LIBRARIES.items():
-            for name in names.split():
-                original = getattr(getattr(real, home), name)
-                call = _through_numpy(original, getattr(getattr(numpy, home), name), name in waiting.split(), "fdFD?bBhHiIlL" + "e" * (home == "fft"))
-                setattr(getattr(cupy, home), name, call)
-        sys.modules["cupyx"].empty_pinned = numpy.empty  # type: ignore[attr-defined]
+        _libraries()
+        importlib.import_module("cupyx").empty_pinned = numpy.empty  # type: ignore[attr-defined]
         return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("cupy", "cupyx")}
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] in ("cupy", "cupyx")]:
