@@ -1,6 +1,6 @@
 """Host time of eager ops on a GPU: CuPy's own arrays over host memory, and a driver that launches nothing. Needs CuPy, but no GPU.
 
-    python benchmarks/gpu_host.py
+python benchmarks/gpu_host.py
 """
 
 from __future__ import annotations

@@ -129,8 +129,12 @@ def cofactor(x: Any) -> Any:
 
 def solve_matrix(a: Any, b: Any, checked: bool = True) -> Any:
     """Solve `a @ X == b` for a matrix X; for a singular matrix raise LinAlgError or, with `checked=False`, divide by zero."""
+    lib = module_of(a)
+    if lib is not numpy and a.shape[:-2] != b.shape[:-2]:  # CuPy solves matrices of the same leading dimensions only
+        lead = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        a, b = (lib.broadcast_to(x, (*lead, *x.shape[-2:])) for x in (a, b))
     try:
-        return columns(module_of(a).linalg.solve(a, b) if finite(a) else substituted(a, b))
+        return columns(lib.linalg.solve(a, b) if finite(a) else substituted(a, b))
     except numpy.linalg.LinAlgError:
         if checked:
             raise

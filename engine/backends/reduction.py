@@ -10,7 +10,7 @@ import numpy
 
 from ..base.errors import Refused
 from .elementwise import logaddexp
-from .reference import _along, _through_host, broadcast_to, module_of
+from .reference import _along, broadcast_to, module_of
 
 __all__ = [
     "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers", "histogram",

@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-import pytest
-
 from on_stand_in import stand_in  # noqa: F401  a fixture

@@ -15,7 +15,6 @@ from typing import Any
 
 import cupy as real
 import numpy
-
 from syncs import record
 
 UNIT = 512  # CuPy's pool hands out multiples of this many bytes, aligned to it
@@ -274,7 +273,7 @@ class Cuda(types.ModuleType):
         return getattr(real.cuda, name)
 
 
-_NAMES = """
-    Memory MemoryPointer MemoryPool MemoryHook alloc set_allocator get_allocator using_allocator Device Stream Event get_current_stream
-    get_elapsed_time
-""".split()
+_NAMES = (
+    "Memory", "MemoryPointer", "MemoryPool", "MemoryHook", "alloc", "set_allocator", "get_allocator", "using_allocator", "Device", "Stream",
+    "Event", "get_current_stream", "get_elapsed_time",
+)  # fmt: skip

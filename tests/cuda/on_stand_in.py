@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-
 import syncs
+
 from engine.core import devices
 
 BACKEND = "engine.backends.gpu"
@@ -22,7 +22,11 @@ def installed() -> Iterator[Any]:
     import strict  # here, so that collecting tests does not import CuPy
 
     stand_in_modules = strict.modules()
-    ours = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("cupy", "cupyx") or name.startswith(f"{BACKEND}.")}
+    ours = {
+        name: module
+        for name, module in sys.modules.items()
+        if name.partition(".")[0] in ("cupy", "cupyx") or name.startswith(f"{BACKEND}.")
+    }
     before = devices.gpu, devices.mixed
     package = importlib.import_module(BACKEND)
     names = dict(vars(package))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
-
+from typing import NamedTuple
 
 ENGINE = f"{Path(__file__).resolve().parents[2] / 'engine'}/"
 

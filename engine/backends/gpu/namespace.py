@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import cupy
+import cupyx
 import numpy
 from cupy import gcd, lcm, log1p, rint, where  # noqa: F401  the NumPy backend defines its own
 from cupyx.scipy import special
 
 from ...base.errors import OutOfMemoryError, Refused
 from ..indexing import scatter_prod as _scatter_prod
-from ..primitives import fill
+from ..primitives import fill, of_kind
 from ..reduction import _empty, count
 from ..reference import _along, _axis, _through_host
 from ..special import SCIPY, forwarded
@@ -371,6 +372,22 @@ def triu(x: Any, k: int = 0) -> Any:
 scatter_prod = _through_host(_scatter_prod)  # CuPy has no `multiply.at`
 
 fill(globals(), cupy)
+
+# -- matrices ----------------------------------------------------------------------------------------------------------------
+
+
+def _raising(fn: Callable) -> Callable:
+    """Decorate a function of matrices to raise LinAlgError where cuSOLVER reports a failure, which CuPy ignores by default."""
+
+    @functools.wraps(fn)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with cupyx.errstate(linalg="raise"):
+            return fn(*args, **kwargs)
+
+    return call
+
+
+globals().update({name: _raising(globals()[name]) for name in (*of_kind("factor"), "quotients")})
 
 if TYPE_CHECKING:
 
