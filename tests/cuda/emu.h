@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <math.h>  // functions of floats under CUDA's names, without std::
 #include <random>
 #include <setjmp.h>
 #include <string>
@@ -147,7 +148,7 @@ inline float rsqrt(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 
 // functions that CUDA has and C++ has not
-template <class T> T normcdf(T x) { return (T)(0.5 * std::erfc(-(double)x * M_SQRT1_2)); }
+template <class T> T normcdf(T x) { return (T)(std::erfc(-x * M_SQRT1_2l) / 2); }
 template <class T> T erfinv(T y) {
   if (!(y > -1 && y < 1)) return y == 1 ? (T)INFINITY : y == -1 ? (T)-INFINITY : (T)NAN;
   const double a = 2 / (M_PI * 0.147), w = std::log1p(-(double)y * y), s = a + w / 2;
@@ -155,7 +156,26 @@ template <class T> T erfinv(T y) {
   for (int i = 0; i < 4; ++i) x -= (std::erf(x) - y) / (M_2_SQRTPI * std::exp(-x * x));
   return (T)x;
 }
-template <class T> T normcdfinv(T p) { return (T)(M_SQRT2 * erfinv<double>(2 * (double)p - 1)); }
-template <class T> T erfcx(T x) { return x < 25 ? (T)(std::exp((double)x * x) * std::erfc((double)x)) : (T)(1 / (x * std::sqrt(M_PI))); }
+template <class T> T normcdfinv(T p) {
+  if (!(p > 0 && p < 1)) return p == 0 ? (T)-INFINITY : p == 1 ? (T)INFINITY : (T)NAN;
+  const long double tail = p < 0.5 ? (long double)p : 1 - (long double)p;
+  long double x = std::sqrt(-2 * std::log(tail));  // Newton's method for log erfc, which is concave, from beyond the solution
+  for (int i = 0; i < 40; ++i) {
+    const long double q = std::erfc(x * (long double)M_SQRT1_2l) / 2;
+    x += std::log(q / tail) * q / (std::exp(-x * x / 2) * 0.3989422804014326779l);
+  }
+  return (T)(p < 0.5 ? -x : x);
+}
+template <class T> T erfcx(T x) {
+  if (x < 6) return (T)(std::exp((long double)x * x) * std::erfc((long double)x));
+  double tail = x;
+  for (int k = 60; k > 0; --k) tail = x + k / 2. / tail;
+  return (T)(1 / (tail * std::sqrt(M_PI)));
+}
+template <class T> T sinpi(T x) {
+  const T r = std::remainder(x, (T)2);  // exact
+  return (T)std::sin(M_PI * (std::fabs(r) > (T)0.5 ? std::copysign(1 - std::fabs(r), r) : r));
+}
+template <class T> T cospi(T x) { return sinpi((T)0.5 - std::fabs(std::remainder(x, (T)2))); }
 template <class T> T cyl_bessel_i0(T x) { return (T)std::cyl_bessel_i(0.0, std::fabs((double)x)); }
 template <class T> T cyl_bessel_i1(T x) { return (T)std::copysign(std::cyl_bessel_i(1.0, std::fabs((double)x)), (double)x); }
