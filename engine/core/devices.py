@@ -209,6 +209,9 @@ def common(arrays: list, name: str) -> Any:
     if any(a.__class__ is Batched for a in arrays):
         return space(arrays)
     placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]
+    kinds = {a.__class__ for a in placed}
+    if len(kinds) == 1 and (numpy.ndarray in kinds or len({a.data.device_id if a.__class__ is not Meta else META for a in placed}) == 1):
+        return namespace(placed[0])
     devices = {of(a) for a in placed}
     if len(devices) < 2:
         return namespace(placed[0]) if placed else cpu

@@ -82,7 +82,7 @@ def _launched(op: Any, node: tape.Node, grad: Any, xp: Any) -> list | None:
     """`pull` of an elementwise op on a GPU: one kernel for the rules of all its inputs. Returns None if there is no such kernel."""
     live = tuple([i for i, (source, rule) in enumerate(zip(node.inputs, op.rules, strict=True)) if source is not None and rule is not None])
     attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
-    wanted = [node.inputs[i].dtype for i in live]
+    wanted = tuple([node.inputs[i].dtype for i in live])
     found = xp.elementwise.backward(op, live, grad, node.saved, wanted, attrs) if live else ()
     if found is None:
         return None

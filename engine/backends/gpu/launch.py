@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,36 +46,32 @@ class Kernel:
             raise ValueError(f"the CUDA text has no kernel {name!r}")
         self.text, self.name = text, name
         self.types = [part.strip().rsplit(maxsplit=1)[0] for part in re.split(r",(?![^<]*>)", found[1])]
-        self._structs = [i for i, kind in enumerate(self.types) if "*" not in kind and kind not in _FORMATS]
         self._handles: dict[int, Any] = {}  # device -> function
         self._blocks: list[_Arguments] = []  # those that no launch is using
-        self._packed = self._packing([0] * len(self._structs))
 
-    def _packing(self, sizes: list[int]) -> tuple[struct.Struct, list[int]]:
-        """The format of all parameters, and where each begins."""
-        formats, own = [], iter(sizes)
-        for i, kind in enumerate(self.types):
-            code = f"{next(own)}s" if i in self._structs else "Q" if "*" in kind else _FORMATS[kind]
-            formats.append(code + f"{-struct.calcsize(code) % 8}x")
-        return struct.Struct("=" + "".join(formats)), [struct.calcsize("=" + "".join(formats[:i])) for i in range(len(formats))]
-
-    def __call__(self, grid: int | tuple, block: int | tuple, *values: Any, shared: int = 0) -> None:
+    def __call__(self, grid: tuple[int, int, int] | int, block: tuple[int, int, int] | int, *values: Any, shared: int = 0) -> None:
         """Launch on the current device and stream. Raises RuntimeError if the driver refuses."""
         handle = self._handles.get(device := driver.device())
         if handle is None:
             handle = self._handles[device] = driver.load(self.text, self.name, device)
-        if self._structs:
-            held = _Arguments(*self._packing([len(values[i]) for i in self._structs]))
-        else:
-            held = self._blocks.pop() if self._blocks else _Arguments(*self._packed)  # not shared: another thread may launch too
+        held = self._blocks.pop() if self._blocks else self._arguments(values)  # not shared: another thread may launch too
         held.pack(held.buffer, 0, *values)
-        gx, gy, gz = (grid, 1, 1) if isinstance(grid, int) else (*grid, 1, 1)[:3]
-        bx, by, bz = (block, 1, 1) if isinstance(block, int) else (*block, 1, 1)[:3]
-        code = driver.launch(handle, gx, gy, gz, bx, by, bz, shared, driver.stream(), held.pointers, None)
-        if not self._structs:
-            self._blocks.append(held)
+        if grid.__class__ is int and block.__class__ is int:
+            code = driver.launch(handle, grid, 1, 1, block, 1, 1, shared, driver.stream(), held.pointers, None)
+        else:
+            sizes = [n for size in (grid, block) for n in ((size, 1, 1) if isinstance(size, int) else size)]
+            code = driver.launch(handle, *sizes, shared, driver.stream(), held.pointers, None)
+        self._blocks.append(held)
         if code:
             raise RuntimeError(f"CUDA error {code} in the launch of kernel {self.name}, grid {grid}, block {block}: {driver.reason(code)}")
+
+    def _arguments(self, values: Sequence[Any]) -> _Arguments:
+        formats, places = "=", []
+        for kind, value in zip(self.types, values, strict=True):
+            code = "Q" if "*" in kind else f"{len(value)}s" if isinstance(value, bytes) else _FORMATS[kind]
+            places.append(struct.calcsize(formats))
+            formats += f"{code}{-struct.calcsize(code) % 8}x"
+        return _Arguments(struct.Struct(formats), places)
 
 
 class _Arguments:
@@ -98,9 +95,14 @@ class Driver:
         self.device = cuda.runtime.getDevice if cuda.runtime.getDeviceCount() > 1 else lambda: 0
         self.launch, self._stream = self._library.cuLaunchKernel, cuda.get_current_stream
         self._modules: dict[tuple[str, int], Any] = {}
+        self._streams: dict[int, ctypes.c_void_p] = {}
 
     def stream(self) -> ctypes.c_void_p:
-        return ctypes.c_void_p(self._stream().ptr)
+        pointer = self._stream().ptr
+        found = self._streams.get(pointer)
+        if found is None:
+            found = self._streams[pointer] = ctypes.c_void_p(pointer)
+        return found
 
     def load(self, text: str, name: str, device: int) -> ctypes.c_void_p:
         """Return the handle of a kernel, compiling the text unless it is loaded or in the cache on disk."""

@@ -14,23 +14,27 @@ MOST_DIMS = 8  # of `Layout` in common.cuh, after dimensions that are neighbours
 
 
 class Plan(NamedTuple):
+    """How to compute the results of an elementwise kernel."""
+
+    shape: tuple[int, ...]
     axes: tuple[int, ...] | None  # of the results, outermost in memory first; None: row-major
     form: str
     layout: bytes
 
 
-ROWS = Plan(None, "vector", b"")
-
-
 @functools.lru_cache(4096)
-def plan(shape: tuple, arrays: tuple, outputs: int) -> Plan | None:
-    """How to compute results of a shape from arrays, each given by its shape, strides in bytes and itemsize.
+def plan(arrays: tuple, outputs: int) -> Plan | None:
+    """How to compute results from arrays that broadcast, each given by its shape, strides in bytes and dtype.
 
-    Dimensions that are neighbours in all arrays are merged. Returns None if more than MOST_DIMS stay.
+    Dimensions that are neighbours in all arrays are merged. Returns None if the shapes do not broadcast or more than MOST_DIMS stay.
     """
+    try:
+        shape = numpy.broadcast_shapes(*[own for own, _, _ in arrays])
+    except ValueError:
+        return None
     steps = [
-        (0,) * (len(shape) - len(own)) + tuple([s // size if n > 1 else 0 for s, n in zip(strides, own, strict=True)])
-        for own, strides, size in arrays
+        (0,) * (len(shape) - len(own)) + tuple([s // dtype.itemsize if n > 1 else 0 for s, n in zip(strides, own, strict=True)])
+        for own, strides, dtype in arrays
     ]  # fmt: skip
     axes = common_axes(shape, steps)
     steps += [strides_of(shape, axes)] * outputs
@@ -47,8 +51,8 @@ def plan(shape: tuple, arrays: tuple, outputs: int) -> Plan | None:
             merged.append(own[axis])
     rows = None if axes == tuple(range(len(shape))) else axes
     if all(merged in ([], [1]) for merged in strides):
-        return Plan(rows, "vector", b"")
-    return None if len(sizes) > MOST_DIMS else Plan(rows, *packed(tuple(sizes), tuple(map(tuple, strides))))
+        return Plan(shape, rows, "vector", b"")
+    return None if len(sizes) > MOST_DIMS else Plan(shape, rows, *packed(tuple(sizes), tuple(map(tuple, strides))))
 
 
 @functools.lru_cache(4096)
