@@ -1,4 +1,4 @@
-"""`cupy.cuda` without a GPU: memory, devices, streams and events of one imaginary GPU whose memory is the host's.
+"""`cupy.cuda` without a GPU: memory, devices, streams and events of imaginary GPUs whose memory is the host's.
 
 What is not defined here comes from the real `cupy.cuda`, which imports without a driver. Waiting for a stream or an event is recorded.
 """
@@ -10,6 +10,7 @@ import threading
 import time
 import types
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy
 from syncs import record
 
 UNIT = 512  # CuPy's pool hands out multiples of this many bytes, aligned to it
-TOTAL = 1 << 34  # bytes of memory on the GPU
+TOTAL = 1 << 34  # bytes of memory on each GPU
 PROPERTIES = {
     "name": b"Stand-in", "major": 9, "minor": 0, "totalGlobalMem": TOTAL, "multiProcessorCount": 132, "warpSize": 32,
     "maxThreadsPerMultiProcessor": 2048, "maxThreadsPerBlock": 1024, "l2CacheSize": 1 << 26, "integrated": 0, "isMultiGpuBoard": 0,
@@ -35,16 +36,15 @@ class Memory:
     def __init__(self, size: int) -> None:
         whole = numpy.full(size + UNIT, 0xFF, numpy.uint8)
         start = -whole.ctypes.data % UNIT
-        self.buffer, self.size, self.device_id = whole[start : start + size], size, 0
-        self.ptr = self.buffer.ctypes.data
-        self.device = Device(0)
+        self.buffer, self.size, self.device = whole[start : start + size], size, Device()
+        self.ptr, self.device_id = self.buffer.ctypes.data, self.device.id
 
 
 class MemoryPointer:
     """A place in a block of memory."""
 
     def __init__(self, mem: Any, offset: int) -> None:
-        self.mem, self.ptr, self.device_id, self.device = mem, mem.ptr + offset, 0, mem.device
+        self.mem, self.ptr, self.device_id, self.device = mem, mem.ptr + offset, mem.device_id, mem.device
 
     def __add__(self, offset: int) -> MemoryPointer:
         return MemoryPointer(self.mem, self.ptr - self.mem.ptr + offset)
@@ -60,46 +60,47 @@ class MemoryPointer:
 
 
 class MemoryPool:
-    """Counts what is in use and what is held for reuse, and keeps to a limit as CuPy's pool does."""
+    """Counts what is in use and what is held for reuse on each GPU, and keeps to a limit, as CuPy's pool does."""
 
     def __init__(self, allocator: Any = None) -> None:
-        self._used = self._total = self._limit = 0
+        self._used, self._held, self._limits = Counter(), Counter(), Counter()
 
     def malloc(self, size: int) -> MemoryPointer:
-        rounded = -(-size // UNIT) * UNIT
-        if self._used + rounded > self._total:
-            if self._used + rounded > (self._limit or TOTAL):
-                raise real.cuda.memory.OutOfMemoryError(rounded, self._total, self._limit)
-            self._total = self._used + rounded
+        rounded, gpu = -(-size // UNIT) * UNIT, current_device()
+        after = self._used[gpu] + rounded
+        if after > self._held[gpu]:
+            if after > (self._limits[gpu] or TOTAL):
+                raise real.cuda.memory.OutOfMemoryError(rounded, self._held[gpu], self._limits[gpu])
+            self._held[gpu] = after
         mem = Memory(rounded)
-        self._used += rounded
-        _notify("malloc", device_id=0, size=size, mem_size=rounded, mem_ptr=mem.ptr, pmem_id=id(mem))
-        weakref.finalize(mem, self._free, rounded, mem.ptr, id(mem))
+        self._used[gpu] = after
+        _notify("malloc", device_id=gpu, size=size, mem_size=rounded, mem_ptr=mem.ptr, pmem_id=id(mem))
+        weakref.finalize(mem, self._free, device_id=gpu, mem_size=rounded, mem_ptr=mem.ptr, pmem_id=id(mem))
         return MemoryPointer(mem, 0)
 
-    def _free(self, size: int, ptr: int, pmem_id: int) -> None:
-        self._used -= size
-        _notify("free", device_id=0, mem_size=size, mem_ptr=ptr, pmem_id=pmem_id)
+    def _free(self, **told: int) -> None:
+        self._used[told["device_id"]] -= told["mem_size"]
+        _notify("free", **told)
 
     def used_bytes(self) -> int:
-        return self._used
+        return self._used[current_device()]
 
     def total_bytes(self) -> int:
-        return self._total
+        return self._held[current_device()]
 
     def free_bytes(self) -> int:
-        return self._total - self._used
+        return self.total_bytes() - self.used_bytes()
 
     def free_all_blocks(self, stream: Any = None) -> None:
-        self._total = self._used
+        self._held[current_device()] = self.used_bytes()
 
     def set_limit(self, size: int | None = None, fraction: float | None = None) -> None:
         if (size is None) == (fraction is None):
             raise ValueError("size and fraction cannot be specified at one time")
-        self._limit = size if size is not None else int(fraction * TOTAL)
+        self._limits[current_device()] = size if size is not None else int(fraction * TOTAL)
 
     def get_limit(self) -> int:
-        return self._limit
+        return self._limits[current_device()]
 
 
 class MemoryHook:
@@ -159,18 +160,27 @@ def using_allocator(allocator: Callable | None = None) -> Iterator[None]:
 # -- devices, streams and events -----------------------------------------------------------------------------------------------
 
 
+count = 1  # the number of GPUs
+_current = threading.local()
+
+
+def current_device() -> int:
+    """The GPU on which this thread creates arrays and runs kernels."""
+    return getattr(_current, "device", 0)
+
+
 class Device:
-    """The one GPU."""
+    """One of the GPUs, by default the current one."""
 
     def __init__(self, device: Any = None) -> None:
-        self.id = int(device.id if isinstance(device, Device) else device or 0)
-        if self.id:
-            raise real.cuda.runtime.CUDARuntimeError(101)
+        self.id = current_device() if device is None else int(getattr(device, "id", device))
 
     def __enter__(self) -> Device:
-        return self
+        self._outer = [*getattr(self, "_outer", ()), current_device()]
+        return self.use()
 
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(self, *error: object) -> None:
+        _current.device = self._outer.pop()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Device) and self.id == other.id
@@ -178,7 +188,14 @@ class Device:
     def __hash__(self) -> int:
         return hash(self.id)
 
-    def use(self) -> None: ...
+    def __repr__(self) -> str:
+        return f"<CUDA Device {self.id}>"
+
+    def use(self) -> Device:
+        if not 0 <= self.id < count:
+            raise real.cuda.runtime.CUDARuntimeError(101)  # invalid device ordinal
+        _current.device = self.id
+        return self
 
     def synchronize(self) -> None:
         record("Device.synchronize")
@@ -216,7 +233,6 @@ class Stream:
 
 
 Stream.null = Stream(null=True)  # type: ignore[attr-defined]
-_current = threading.local()
 
 
 def _streams() -> list[Stream]:
@@ -250,8 +266,8 @@ class _Runtime(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(real.cuda.runtime, name)
 
-    getDeviceCount = staticmethod(lambda: 1)
-    getDevice = staticmethod(lambda: 0)
+    getDeviceCount = staticmethod(lambda: count)
+    getDevice = staticmethod(current_device)
     getDeviceProperties = staticmethod(lambda index: PROPERTIES)
     deviceCanAccessPeer = staticmethod(lambda index, other: 0)
     runtimeGetVersion = staticmethod(lambda: 12080)

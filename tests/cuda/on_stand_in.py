@@ -17,9 +17,10 @@ BACKEND = "engine.backends.gpu"
 
 
 @contextlib.contextmanager
-def installed() -> Iterator[Any]:
-    """Import the GPU backend on the stand-in; inside, `import cupy` finds the stand-in too. Afterwards everything is as before."""
-    import strict  # here, so that collecting tests does not import CuPy
+def installed(gpus: int = 1) -> Iterator[Any]:
+    """Import the GPU backend on a stand-in with so many GPUs; inside, `import cupy` finds it too. Afterwards everything is as before."""
+    import host_cuda  # here, so that collecting tests does not import CuPy
+    import strict
 
     stand_in_modules = strict.modules()
     ours = {
@@ -34,10 +35,12 @@ def installed() -> Iterator[Any]:
     sys.modules.update(stand_in_modules)
     devices.gpu, devices.mixed = None, False
     syncs.found.clear()
+    host_cuda.count = gpus
     try:
         yield devices.cuda()
     finally:
         devices.gpu, devices.mixed = before
+        host_cuda.Device(0).use()
         _forget()
         sys.modules.update(ours)
         vars(package).clear()

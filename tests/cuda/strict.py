@@ -59,6 +59,7 @@ class ufunc:
         if self._compute is None:
             raise NotImplementedError(f"the stand-in for CuPy has no {self.name}")
         kinds, out_kinds = self._loop(args[: self.nin], dtype)
+        arrays_of(a for a in (*args, *outs) if isinstance(a, ndarray))
         inputs = [a._host if isinstance(a, ndarray) else a for a in args[: self.nin]]
         if self.name in INDEXED:
             inputs, kinds = [*inputs, numpy.arange(outs[0].size)], (*kinds, numpy.int64)
@@ -127,14 +128,13 @@ class Reduction:
         self._theirs, self._compute = theirs, compute
 
     def __call__(self, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
-        if not isinstance(a, ndarray):
-            raise TypeError(UNSUPPORTED.format(type(a)))
+        (host,) = arrays_of((a,))
         ops = self._theirs._ops
         loop = _loops(ops, (a.dtype,), (False,)) if dtype is None else ops._guess_routine_from_dtype(numpy.dtype(dtype))
         if loop is None:
             raise TypeError(f"Wrong type of arguments for {self._theirs.name}")
         kind = loop.in_types[0] if dtype is None else loop.out_types[0]
-        (found,) = _computed(lambda x: self._compute(x, axis=axis, keepdims=keepdims), [a._host], (kind,), loop.out_types)
+        (found,) = _computed(lambda x: self._compute(x, axis=axis, keepdims=keepdims), [host], (kind,), loop.out_types)
         return new(found, out)
 
 
@@ -218,10 +218,6 @@ KERNELS: dict[str, Callable] = {
 # -- the core's functions ----------------------------------------------------------------------------------------------------
 
 
-def _broadcast_to(array: Any, shape: Any) -> ndarray:
-    return view(array, numpy.broadcast_to(array._host, shape))
-
-
 def _concatenate(tup: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     hosts = arrays_of(tup)
     return new(numpy.concatenate(hosts, axis, dtype=dtype, casting=casting), out)
@@ -252,8 +248,15 @@ def _check_array(array: Any, *, arg_name: str) -> None:
         raise TypeError(f"{arg_name!r} must be a cupy.ndarray object, not {type(array)}.")
 
 
-def _divmod(x: Any, y: Any) -> tuple:
-    return CORE["floor_divide"](x, y), CORE["remainder"](x, y)
+def _viewing(function: Callable) -> Callable:
+    """A function of NumPy's that returns a view, for an array and only that."""
+
+    def call(a: Any, *args: Any) -> ndarray:
+        if not isinstance(a, ndarray):
+            raise TypeError(f"Argument 'a' has incorrect type (expected cupy._core.core._ndarray_base, got {type(a)})")
+        return view(a, function(a._host, *args))
+
+    return call
 
 
 class Broadcast:
@@ -261,7 +264,7 @@ class Broadcast:
 
     def __init__(self, *arrays: Any) -> None:
         self.shape = numpy.broadcast_shapes(*(a.shape for a in arrays if isinstance(a, ndarray)))
-        self.values = [_broadcast_to(a, self.shape) if isinstance(a, ndarray) else a for a in arrays]
+        self.values = [CORE["broadcast_to"](a, self.shape) if isinstance(a, ndarray) else a for a in arrays]
         self.nd, self.size = len(self.shape), int(numpy.prod(self.shape))
 
 
@@ -278,8 +281,9 @@ _REDUCTIONS = {
 CORE |= {name: ufunc(one) for name, one in vars(real._core).items() if isinstance(one, real.ufunc)}
 CORE |= {name: Reduction(getattr(home, name), compute) for home, names in _REDUCTIONS.items() for name, compute in names.items()}
 CORE |= {
-    "ndarray": ndarray, "_ndarray_base": ndarray, "array": array, "ufunc": ufunc, "broadcast": Broadcast, "broadcast_to": _broadcast_to,
-    "concatenate_method": _concatenate, "matmul": _matmul, "dot": _dot, "divmod": _divmod, "elementwise_copy": _copy_into,
+    "ndarray": ndarray, "_ndarray_base": ndarray, "array": array, "ufunc": ufunc, "broadcast": Broadcast,
+    "broadcast_to": _viewing(numpy.broadcast_to),
+    "concatenate_method": _concatenate, "matmul": _matmul, "dot": _dot, "elementwise_copy": _copy_into,
     "tensordot_core": _flattened_tensordot, "ElementwiseKernel": Kernel, "ReductionKernel": Kernel, "clip": ufunc(_routines_math.clip),
     "create_ufunc": lambda *args, **kwargs: ufunc(real._core.create_ufunc(*args, **kwargs)),
     "create_comparison": lambda *args, **kwargs: ufunc(_routines_logic.create_comparison(*args, **kwargs)),
@@ -288,12 +292,8 @@ CORE |= {
     "asfortranarray": lambda a, dtype=None: array(a, dtype, copy=False, order="F"),
     "_internal_ascontiguousarray": lambda a: array(a, copy=False, order="C"),
     "_internal_asfortranarray": lambda a: array(a, copy=False, order="F"),
-    "moveaxis": lambda a, source, destination: view(a, numpy.moveaxis(a._host, source, destination)),
-    "_move_single_axis": lambda a, source, destination: view(a, numpy.moveaxis(a._host, source, destination)),
-    "_expand_dims": lambda a, axis: view(a, numpy.expand_dims(a._host, axis)),
-    "scan_core": _scan,
-    "get_routine_accelerators": list,
-    "rollaxis": lambda a, axis, start=0: view(a, numpy.rollaxis(a._host, axis, start)),
+    "moveaxis": _viewing(numpy.moveaxis), "_move_single_axis": _viewing(numpy.moveaxis), "rollaxis": _viewing(numpy.rollaxis),
+    "_expand_dims": _viewing(numpy.expand_dims), "scan_core": _scan, "get_routine_accelerators": list,
     "size": lambda a, axis=None: numpy.size(a._host, axis),
     "_ufunc_doc_signature_formatter": lambda ufunc, name: name,
     "_is_fusing": lambda: False,

@@ -72,7 +72,7 @@ class ndarray:
         return {**described, "data": (self.data.ptr, False), "strides": None if self.flags.c_contiguous else self.strides}
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return 2, 0  # CUDA, the first
+        return 2, self.device.id  # 2 is CUDA
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         told = "Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array explicitly."
@@ -80,11 +80,11 @@ class ndarray:
 
     def __array_ufunc__(self, ufunc: numpy.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         own = getattr(sys.modules["cupy"], ufunc.__name__, None)
-        if method != "__call__" or own is None:
+        if own is None:
             return NotImplemented
         if "out" in kwargs:
             (kwargs["out"],) = kwargs["out"]
-        return own(*inputs, **kwargs)
+        return own(*inputs, **kwargs) if method == "__call__" else getattr(own, method)(*inputs, **kwargs)
 
     def __array_function__(self, func: Callable, types: Any, args: tuple, kwargs: dict) -> Any:
         try:
@@ -443,10 +443,13 @@ def array(
 
 
 def arrays_of(arrays: Any) -> list[numpy.ndarray]:
-    """What is behind these arrays; TypeError if one is no array of CuPy's."""
+    """What is behind these arrays; TypeError if one is no array of CuPy's, ValueError if it is not on the current GPU."""
     for one in arrays:
         if not isinstance(one, ndarray):
             raise TypeError(UNSUPPORTED.format(type(one)))
+        if one.device.id != host_cuda.current_device():  # these GPUs cannot read one another's memory
+            here = host_cuda.current_device()
+            raise ValueError(f"Array device must be same as the current device: array device = {one.device.id} while current = {here}")
     return [one._host for one in arrays]
 
 
