@@ -97,7 +97,8 @@ inline int run_block(bool fibrous, size_t shared) {
   }
   return fault.empty() ? 0 : 1;
 }
-template <class... A, size_t... I> void invoke(void (*k)(A...), void** a, std::index_sequence<I...>) { k(*(std::remove_reference_t<A>*)a[I]...); }
+template <class A> A argument(const void* p) { A x; memcpy(&x, p, sizeof(A)); return x; }  // the driver copies them, at any address
+template <class... A, size_t... I> void invoke(void (*k)(A...), void** a, std::index_sequence<I...>) { k(argument<A>(a[I])...); }
 template <class... A> int launch(void (*k)(A...), bool fibrous, const unsigned* g, const unsigned* b, size_t shared, void** arguments) {
   struct Bound { void (*k)(A...); void** arguments; } bound{k, arguments};
   body = [](void* p) { auto* x = (Bound*)p; invoke(x->k, x->arguments, std::index_sequence_for<A...>{}); }; body_arguments = &bound;
