@@ -69,16 +69,13 @@ def _layout(shape: tuple, *strides: tuple, reach: int = 0) -> tuple[str, bytes]:
             dims.append([n, *steps])
     if len(dims) > 8:
         raise NotImplementedError(f"indexing {len(dims)} dimensions that cannot be merged; 8 are supported on a GPU")
-    size = math.prod(shape)
-    small = max(size, reach, *[sum((n - 1) * steps[k] for n, *steps in dims) for k in range(len(strides))]) < 1 << 31 and all(
-        step >= 0 for _, *steps in dims for step in steps
-    )
-    dims += [[1] + [0] * len(strides)] * (8 - len(dims))
-    sizes, places = [n for n, *_ in dims], [step for _, *steps in dims for step in steps]
-    code = "I" if small else "q"
-    head = f"{code}i" if small else "qi4x"
-    used = sum(n != 1 for n in sizes)
-    return "uint32_t" if small else "int64_t", struct.pack(f"={head}{8 + len(places)}{code}", size, used, *sizes, *places)
+    size, sizes, places = math.prod(shape), [n for n, *_ in dims], [step for _, *steps in dims for step in steps]
+    last = [sum((n - 1) * steps[k] for n, *steps in dims) for k in range(len(strides))]
+    small = max(size, reach, *last) < 1 << 31 and min(places, default=0) >= 0
+    code, head = ("I", "Ii") if small else ("q", "qi4x")
+    missing = 8 - len(dims)
+    sizes, places = sizes + [1] * missing, places + [0] * (missing * len(strides))
+    return "uint32_t" if small else "int64_t", struct.pack(f"={head}{8 + len(places)}{code}", size, len(dims), *sizes, *places)
 
 
 def _steps(x: Any, shape: tuple, axis: int | None = None) -> tuple:
@@ -189,12 +186,8 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 
 
 def _given(value: Any, dtype: Any) -> tuple[int, bytes]:
-    """An array's address, or 0 and the bytes of a number."""
-    return (
-        (value.data.ptr, bytes(dtype.itemsize))
-        if hasattr(value, "data") and hasattr(value.data, "ptr")
-        else (0, numpy.asarray(value).tobytes())
-    )
+    """The address of an array, or 0 and the bytes of a number."""
+    return (value.data.ptr, bytes(dtype.itemsize)) if isinstance(value, cupy.ndarray) else (0, numpy.asarray(value).tobytes())
 
 
 # -- writing -----------------------------------------------------------------------------------------------------------------
