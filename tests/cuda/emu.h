@@ -144,10 +144,13 @@ template <class T> T atomicMax(T* p, T v) { T o = *p; *p = std::max(o, v); retur
 template <class T> T atomicCAS(T* p, T expected, T v) { T o = *p; if (o == expected) *p = v; return o; }
 template <class T> T __ldg(const T* p) { return *p; }
 inline uint32_t __umulhi(uint32_t a, uint32_t b) { return (uint32_t)((uint64_t)a * b >> 32); }
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) { return (uint64_t)((unsigned __int128)a * b >> 64); }
 inline float rsqrt(float x) { return 1 / std::sqrt(x); }
 inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 
 // functions that CUDA has and C++ has not
+template <class T> T cospi(T x) { return (T)std::cos(M_PI * (double)x); }
+template <class T> T sinpi(T x) { return (T)std::sin(M_PI * (double)x); }
 template <class T> T normcdf(T x) { return (T)(0.5 * std::erfc(-(double)x * M_SQRT1_2)); }
 template <class T> T erfinv(T y) {
   if (!(y > -1 && y < 1)) return y == 1 ? (T)INFINITY : y == -1 ? (T)-INFINITY : (T)NAN;

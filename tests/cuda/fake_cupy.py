@@ -49,8 +49,11 @@ class FakeCupy:
     def ones(self, shape: Any, dtype: Any) -> Array:
         return self.zeros(shape, dtype) + numpy.dtype(dtype).type(1)
 
-    def argsort(self, x: Array) -> Array:
-        return numpy.argsort(x, kind="stable").view(Array)
+    def argsort(self, x: Array, axis: int = -1) -> Array:
+        return numpy.argsort(x, axis, kind="stable").view(Array)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(numpy, name)  # plain array functions
 
     broadcast_to = staticmethod(lambda x, shape: numpy.broadcast_to(x, shape, subok=True))
 
