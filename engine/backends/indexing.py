@@ -108,17 +108,15 @@ def copied(x: Any, src: Any) -> Any:
     return out
 
 
-def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
-    """Return the full index for an index array along a dimension, after PyTorch's checks (ValueError)."""
+def fitting_along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> int:
+    """Return `dim` as a non-negative number, after PyTorch's checks of the shapes and dtypes of an index along it (ValueError)."""
     dim = _axis(x, dim)
     if index.size and index.dtype not in (numpy.int64, numpy.int32):
         raise ValueError(f"{name}(): Expected dtype int32/int64 for index")
-    lib, shape, want = module_of(x), x.shape or (1,), index.shape or (1,)
-    if index.size == 0:
-        return (lib.zeros((0,), numpy.int64),) * len(shape)
-    if len(shape) != len(want):
+    shape, want = x.shape or (1,), index.shape or (1,)
+    if index.size and len(shape) != len(want):
         raise ValueError("Index tensor must have the same number of dimensions as input tensor")
-    for d, n in enumerate(want):
+    for d, n in enumerate(want if index.size else ()):
         if d != dim and n > shape[d]:
             raise ValueError(
                 f"Size does not match at dimension {d} expected index {list(index.shape)} to be no larger than self {list(x.shape)} "
@@ -126,6 +124,15 @@ def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
             )
         if src is not None and n > (src.shape or (1,))[d]:
             raise ValueError(f"Expected index {list(index.shape)} to be no larger than src {list(src.shape)} in all dimensions")
+    return dim
+
+
+def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
+    """Return the full index for an index array along a dimension, after all checks (ValueError)."""
+    dim = fitting_along(x, dim, index, name, src)
+    lib, shape, want = module_of(x), x.shape or (1,), index.shape or (1,)
+    if index.size == 0:
+        return (lib.zeros((0,), numpy.int64),) * len(shape)
     low, high = int(index.min()), int(index.max())
     if low < 0 or high >= shape[dim]:
         raise ValueError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {shape[dim]}")
@@ -142,7 +149,7 @@ def gather(x: Any, dim: int, index: Any) -> Any:
     return x.reshape(x.shape or (1,))[where].reshape(index.shape)
 
 
-def _source(src: Any, index: Any) -> Any:
+def covered(src: Any, index: Any) -> Any:
     """Return the part of `src` that an index array covers."""
     if not hasattr(src, "shape") or src.shape == index.shape or not src.ndim:
         return src
@@ -154,7 +161,7 @@ def _scattered(x: Any, dim: int, index: Any, src: Any, name: str, write: Any) ->
     where = _along(x, dim, index, name, src if hasattr(src, "ndim") else None)
     out = module_of(x).array(x, order="C")
     if index.size:
-        src = _source(src, index)
+        src = covered(src, index)
         write(
             out.reshape(x.shape or (1,)),
             where,
@@ -204,14 +211,20 @@ def add_along_axis(x: Any, indices: Any, size: int, axis: int) -> Any:
     return out
 
 
-def _slices(x: Any, dim: int, index: Any, name: str, outside: type[Exception] = IndexError) -> tuple:
-    """Return the full index of the slices that a 1-d (or 0-d) index selects along a dimension, after PyTorch's checks."""
-    dim, n = _axis(x, dim), x.shape[dim] if x.ndim else 1
+def fitting_slices(x: Any, dim: int, index: Any, name: str) -> int:
+    """Return `dim` as a non-negative number, after PyTorch's checks of the shape and dtype of a 1-d (or 0-d) index along it."""
+    dim = _axis(x, dim)
     if index.ndim > 1:
         raise IndexError(f"{name}(): Index is supposed to be a vector, but got dim: {index.ndim}")
     if index.size and index.dtype not in (numpy.int64, numpy.int32):
         raise ValueError(f"{name}(): Expected dtype int32/int64 for index")
-    if index.size and (index.min() < 0 or index.max() >= n):
+    return dim
+
+
+def _slices(x: Any, dim: int, index: Any, name: str, outside: type[Exception] = IndexError) -> tuple:
+    """Return the full index of the slices that a 1-d (or 0-d) index selects along a dimension, after all checks."""
+    dim = fitting_slices(x, dim, index, name)
+    if index.size and (index.min() < 0 or index.max() >= (x.shape or (1,))[dim]):
         raise outside("index out of range in self")
     return (slice(None),) * dim + (index.reshape(-1),)
 
@@ -223,7 +236,7 @@ def index_select(x: Any, dim: int, index: Any) -> Any:
     return x[where] if x.ndim else x.reshape(1)[where].reshape(())
 
 
-def _fitting(x: Any, dim: int, index: Any, source: Any, name: str, kind: type[Exception] = ValueError) -> None:
+def fitting_source(x: Any, dim: int, index: Any, source: Any, name: str, kind: type[Exception] = ValueError) -> None:
     """Raise an error unless `source` is a number or has one slice of `x` for each index."""
     if not hasattr(source, "shape"):
         return
@@ -249,7 +262,7 @@ def _fitting(x: Any, dim: int, index: Any, source: Any, name: str, kind: type[Ex
 def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     """Return a copy of `x` with the slices of `source`, times `alpha`, added at `index`."""
     where = _slices(x, dim, index, "index_add", RuntimeError)
-    _fitting(x, dim, index, source, "index_add")
+    fitting_source(x, dim, index, source, "index_add")
     out = module_of(x).array(x, order="C")
     _add_at(out.reshape(x.shape or (1,)), where, source if alpha == 1 else source * alpha)
     return out
@@ -260,23 +273,25 @@ def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     if index.dtype == numpy.int32 and index.ndim < 2:
         raise ValueError("index_copy_(): Expected a long tensor for index, but got Int")
     where = _slices(x, dim, index, "index_copy")
-    _fitting(x, dim, index, source, "index_copy", IndexError)
+    fitting_source(x, dim, index, source, "index_copy", IndexError)
     out = module_of(x).array(x, order="C")
     out.reshape(x.shape or (1,))[where] = source
     return out
 
 
-def masked_fill(x: Any, mask: Any, value: Any) -> Any:
-    """Return a copy of `x`, broadcast with `mask`, with a number or 0-d array written where `mask` is True.
-
-    ValueError for a mask that is not boolean, a value of more dimensions, and a complex value for real elements.
-    """
+def fitting_mask(x: Any, mask: Any, value: Any) -> None:
+    """Raise ValueError for a mask that is not boolean, a value of more dimensions, and a complex value for real elements."""
     if mask.dtype.kind != "b":
         raise ValueError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype}")
     if getattr(value, "ndim", 0):
         raise ValueError(f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s).")
     if x.dtype.kind != "c" and hasattr(value, "dtype") and value.dtype.kind == "c" and value.imag != 0:
         raise ValueError(f"value cannot be converted to type {x.dtype} without overflow")
+
+
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    """Return a copy of `x`, broadcast with `mask`, with a number or 0-d array written where `mask` is True."""
+    fitting_mask(x, mask, value)
     return module_of(x).where(mask, fill_value(value, x.dtype), x).astype(x.dtype, copy=False)  # CuPy's `where` widens bfloat16
 
 

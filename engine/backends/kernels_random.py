@@ -221,16 +221,18 @@ def integers(source: Any, n: int, low: int, high: int, d: numpy.dtype) -> numpy.
     return ((words % numpy.uint64(span)).astype(numpy.int64) + low).astype(d)
 
 
-def full_range(source: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
-    """Draw `n` integers from 0 to the largest that the dtype counts exactly: its maximum, or 2^(mantissa bits)."""
-    if d.kind == "b":
-        return (source.words(n) & numpy.uint64(1)).astype(d)
+def largest(d: numpy.dtype) -> int:
+    """Return the largest integer up to which a dtype counts exactly: its maximum, or 2^(mantissa bits)."""
     if d.kind in "iu":
-        largest = int(numpy.iinfo(d).max)
-    else:
-        largest = 1 << {"float64": 53, "float32": 24, "float16": 11}.get(d.name, 8)
+        return int(numpy.iinfo(d).max)
+    return 1 if d.kind == "b" else 1 << {"float64": 53, "float32": 24, "float16": 11}.get(d.name, 8)
+
+
+def full_range(source: Any, n: int, d: numpy.dtype) -> numpy.ndarray:
+    """Draw `n` integers from 0 to `largest(d)`."""
     words = source.long_words(n) if d.itemsize == 8 else source.words(n)
-    return (words % numpy.uint64(largest + 1) if largest + 1 < 1 << 64 else words).astype(d)
+    most = largest(d)
+    return (words % numpy.uint64(most + 1) if most + 1 < 1 << 64 else words).astype(d)
 
 
 def permutation(source: Any, n: int) -> numpy.ndarray:

@@ -20,14 +20,16 @@ _STATE_BYTES = 5056
 class Generator:
     """A Mersenne Twister (mt19937) generator with the seeding and the stream of PyTorch's CPU generator.
 
-    For a CUDA device the numbers are drawn from the same stream on the host and then moved, so a seed gives the same numbers everywhere.
+    `Generator("cuda")` is a `Philox` generator, whose numbers are drawn on the GPU.
     """
 
     __slots__ = ("device", "spare", "_seed", "_bits")
 
+    def __new__(cls, device: Any = "cpu") -> Generator:
+        return object.__new__(Philox if cls is Generator and _device(device).type == "cuda" else cls)
+
     def __init__(self, device: Any = "cpu"):
         self.device = _device(device)
-        self._bits = numpy.random.MT19937(0)
         self.manual_seed(67280421310721)
 
     def manual_seed(self, seed: int) -> Generator:
@@ -41,9 +43,13 @@ class Generator:
         if not -(1 << 63) <= seed < 1 << 64:
             raise ValueError(f"Overflow when unpacking long long: expected an integer between -2^63 and 2^64 - 1, got {seed}")
         self._seed = seed & ((1 << 64) - 1)
-        self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
         self.spare: float | None = None  # the second of the last pair of normal samples, if not used yet
+        self._restart()
         return self
+
+    def _restart(self) -> None:
+        self._bits = numpy.random.MT19937(0)
+        self._bits._legacy_seeding(self._seed & 0xFFFFFFFF)
 
     def seed(self) -> int:
         """Seed the generator from the operating system's randomness, and return the seed."""
@@ -61,7 +67,7 @@ class Generator:
 
     def long_words(self, n: int) -> numpy.ndarray:
         """Return the next `n` 64-bit random integers, each made of two 32-bit ones, the high one first."""
-        words = self._bits.random_raw(2 * n)
+        words = self.words(2 * n)
         return words[0::2] << numpy.uint64(32) | words[1::2]
 
     def get_state(self) -> Tensor:
@@ -108,6 +114,50 @@ class Generator:
 
     def __repr__(self) -> str:
         return f"Generator(device={str(self.device)!r}, seed={self._seed})"
+
+
+class Philox(Generator):
+    """A generator of a GPU: Philox 4x32-10 with the seed as its key and a counter of blocks of four 32-bit words, `offset`.
+
+    The state is 16 bytes, seed and offset, as PyTorch's for CUDA, but the values are not PyTorch's.
+    """
+
+    __slots__ = ("offset",)
+
+    def _restart(self) -> None:
+        self.offset = 0
+
+    def advance(self, n: int) -> int:
+        """Return the counter, and move it on by `n` blocks."""
+        at = self.offset
+        self.offset = (at + n) % (1 << 64)
+        return at
+
+    def words(self, n: int) -> numpy.ndarray:
+        """Return the words of the next ceil(n / 4) blocks, computed on the host: the same as on the GPU."""
+        blocks = -(-n // 4)
+        counter = numpy.uint64(self.advance(blocks)) + numpy.arange(blocks, dtype=numpy.uint64)
+        low, shift = numpy.uint64(0xFFFFFFFF), numpy.uint64(32)
+        a, b, c, d = counter & low, counter >> shift, numpy.zeros_like(counter), numpy.zeros_like(counter)
+        for i in range(10):
+            k0, k1 = ((self._seed >> at & 0xFFFFFFFF) + i * step & 0xFFFFFFFF for at, step in ((0, 0x9E3779B9), (32, 0xBB67AE85)))
+            x, y = a * numpy.uint64(0xD2511F53), c * numpy.uint64(0xCD9E8D57)
+            a, b, c, d = (y >> shift) ^ b ^ numpy.uint64(k0), y & low, (x >> shift) ^ d ^ numpy.uint64(k1), x & low
+        return numpy.stack([a, b, c, d], 1).reshape(-1)[:n]
+
+    def get_state(self) -> Tensor:
+        """Return the state as a uint8 tensor of 16 bytes."""
+        return Tensor._wrap(numpy.array([self._seed, self.offset], numpy.uint64).view(numpy.uint8))
+
+    def set_state(self, new_state: Tensor) -> Generator:
+        """Set a state that `get_state` returned. Raises TypeError or RuntimeError if it is not valid."""
+        state = numpy.asarray(new_state._host() if isinstance(new_state, Tensor) else new_state)
+        if state.dtype != numpy.uint8:
+            raise TypeError(f"expected a uint8 tensor as RNG state, got {state.dtype}")
+        if state.size != 16:
+            raise RuntimeError(f"RNG state is wrong size: expected 16 bytes, got {state.size}")
+        self._seed, self.offset = numpy.ascontiguousarray(state).view(numpy.uint64).tolist()
+        return self
 
 
 default_generator = Generator()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import os
 import re
@@ -22,24 +23,34 @@ _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\
 
 
 def built(text: str) -> ctypes.CDLL:
-    """Build a library with all kernels of a CUDA text; libraries are cached by the text. Raises RuntimeError if it does not compile."""
+    """Build a library with all kernels of a CUDA text. Raises RuntimeError if it does not compile."""
     names = _KERNEL.findall(re.sub(r"template\s*<[^>]*>\s*__global__", "", text))
     fibrous = "true" if re.search("__sync|__shfl", text) else "false"
     text = _DYNAMIC.sub(r"\1* const \2 = reinterpret_cast<\1*>(emu::dynamic_memory)", text)
-    text = '#include "emu.h"\n' + text + "".join(f"\nEMU_EXPORT({name}, {fibrous})" for name in names) + "\n"
-    key = hashlib.sha256((text + (HERE / "emu.h").read_text() + str(COMPILER[1:-1])).encode()).hexdigest()[:32]
+    return _library('#include "emu.h"\n' + text + "".join(f"\nEMU_EXPORT({name}, {fibrous})" for name in names) + "\n", scheduler())
+
+
+@functools.cache
+def scheduler() -> ctypes.CDLL:
+    found = _library((HERE / "emu.cpp").read_text())
+    found.emu_fault.restype = ctypes.c_char_p
+    return found
+
+
+def _library(text: str, base: ctypes.CDLL | None = None) -> ctypes.CDLL:
+    """Compile C++ text, and link it with a library; results are cached by the text."""
+    key = hashlib.sha256((text + (HERE / "emu.h").read_text() + str(COMPILER[1:-1]) + str(base and base._name)).encode()).hexdigest()[:32]
     library = CACHE / f"{key}.so"
     if not library.exists():
         CACHE.mkdir(exist_ok=True)
         own = CACHE / f"{key}-{os.getpid()}"
         Path(f"{own}.cpp").write_text(text)
-        done = subprocess.run([*COMPILER, f"{own}.cpp", "-o", f"{own}.so"], capture_output=True, text=True)
+        command = [*COMPILER, f"{own}.cpp", "-o", f"{own}.so", *([base._name] if base else [])]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[:4000])
         Path(f"{own}.so").replace(library)
-    found = ctypes.CDLL(str(library))
-    found.emu_fault.restype = ctypes.c_char_p
-    return found
+    return ctypes.CDLL(str(library))
 
 
 class Emulator:
@@ -62,10 +73,10 @@ class Emulator:
     def launch(self, handle: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: Any, pointers: Any, extra: Any) -> int:  # fmt: skip
         library, name = handle
         self.launches.append(name)
-        library.emu_seed(self.seed)
+        scheduler().emu_seed(self.seed)
         three = ctypes.c_uint * 3
         code = getattr(library, f"emu_launch_{name}")(three(gx, gy, gz), three(bx, by, bz), ctypes.c_size_t(shared), pointers)
-        self.fault = library.emu_fault().decode()
+        self.fault = scheduler().emu_fault().decode()
         return code
 
     def reason(self, code: int) -> str:

@@ -20,6 +20,10 @@ OPTIONS = ("--std=c++17", "-default-device", "--fmad=true")
 
 # type of a parameter in a kernel's text -> its `struct` format; every parameter gets a slot of 8 bytes
 _FORMATS = {"bool": "?", "int": "i", "int32_t": "i", "uint32_t": "I", "int64_t": "q", "uint64_t": "Q", "float": "f", "double": "d"}
+# dtype -> its type in a kernel's text
+TYPES = {f"{kind}int{n}": f"{kind}int{n}_t" for kind in ("", "u") for n in (8, 16, 32, 64)}
+TYPES |= {"bool": "bool", "float16": "half_t", "bfloat16": "bf16_t", "float32": "float", "float64": "double"}
+TYPES |= {"complex64": "complex64_t", "complex128": "complex128_t"}
 _SIGNATURE = r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?{name}\s*\(([^)]*)\)"
 
 

@@ -17,12 +17,8 @@ import numpy
 from ...base.dtypes import LOW
 from ...base.errors import Refused
 from . import plain
+from .launch import TYPES as C
 
-C = {
-    "bool": "bool", "uint8": "uint8_t", "int8": "int8_t", "int16": "int16_t", "int32": "int32_t", "int64": "int64_t", "uint16": "uint16_t",
-    "uint32": "uint32_t", "uint64": "uint64_t", "float16": "half_t", "bfloat16": "bf16_t", "float32": "float", "float64": "double",
-    "complex64": "complex64_t", "complex128": "complex128_t",
-}  # fmt: skip
 BOOL, FLOAT, DOUBLE = numpy.dtype(bool), numpy.dtype("float32"), numpy.dtype("float64")
 PARTS = {"complex64": FLOAT, "complex128": DOUBLE}
 

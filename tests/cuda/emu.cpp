@@ -1,0 +1,119 @@
+// The emulator's scheduler: it runs the blocks of a launch one after another, and the threads of a block as fibers.
+#include "emu.h"
+#include <algorithm>
+#include <random>
+#include <setjmp.h>
+#include <string>
+#include <ucontext.h>
+#include <vector>
+
+namespace emu {
+struct Barrier { int arrived = 0; unsigned turn = 0; const char* line = nullptr; };
+struct Fiber : Thread {
+  int warp, index;
+  enum { READY, WAITS, DONE } state;
+  const char* at;  // where it waits
+  Barrier* waits;
+  unsigned turn;
+  bool begun;
+  ucontext_t first;
+  jmp_buf here;
+};
+constexpr size_t STACK = 64 * 1024, SHARED = 232448;
+
+Thread* now;
+dim3 grid, block, bid;
+alignas(128) char dynamic_memory[SHARED];
+static jmp_buf home;
+static std::string fault;
+static std::vector<Fiber> fibers;
+static std::vector<std::vector<char>> stacks;
+static std::vector<uint64_t> slots;  // what the lanes of a warp exchange
+static Barrier whole;
+static std::vector<Barrier> warps;
+static void (*body)(void*);
+static void* body_arguments;
+static unsigned seed = 0;  // the order of blocks and threads: 0 ascending, 1 descending, others shuffled
+
+static Fiber& running() { return *static_cast<Fiber*>(now); }
+static void entry() { body(body_arguments); running().state = Fiber::DONE; _longjmp(home, 1); }
+// All n threads must come, each from the same line.
+static void meet(Barrier& b, int n, const char* at) {
+  if (b.arrived == 0) b.line = at;
+  else if (strcmp(b.line, at) && fault.empty()) fault = std::string("threads meet at different barriers: ") + b.line + " and " + at;
+  if (++b.arrived == n) { b.arrived = 0; ++b.turn; return; }
+  Fiber& f = running();
+  f.waits = &b; f.turn = b.turn; f.at = at; f.state = Fiber::WAITS;
+  if (!_setjmp(f.here)) _longjmp(home, 1);
+}
+void sync(const char* at) { meet(whole, (int)fibers.size(), at); }
+uint64_t exchange_bits(unsigned mask, uint64_t bits, int from, const char* at) {
+  const int w = running().warp, n = std::min(32, (int)fibers.size() - 32 * w);
+  if (mask != 0xffffffffu && fault.empty()) fault = std::string(at) + ": only full warps are emulated";
+  if (n < 32 && fault.empty()) fault = std::string(at) + ": a full-mask shuffle in a warp of " + std::to_string(n) + " threads";
+  slots[running().index] = bits;
+  meet(warps[w], n, at);
+  const uint64_t found = from >= 0 && from < n ? slots[32 * w + from] : bits;
+  meet(warps[w], n, at);
+  return found;
+}
+
+template <class T> static std::vector<T> order(T n) {
+  std::vector<T> found(n);
+  for (T i = 0; i < n; ++i) found[i] = i;
+  if (seed == 1) std::reverse(found.begin(), found.end());
+  if (seed > 1) { std::mt19937 r(seed); std::shuffle(found.begin(), found.end(), r); }
+  return found;
+}
+static int run_block(bool fibrous) {
+  const int n = block.x * block.y * block.z;
+  fibers.assign(n, Fiber{}); slots.assign(n, ~0ull); whole = Barrier{}; warps.assign((n + 31) / 32, Barrier{});
+  for (int i = 0; i < n; ++i) {
+    Fiber& f = fibers[i];
+    f.index = i; f.lane = i % 32; f.warp = i / 32; f.tid = {i % block.x, i / block.x % block.y, i / (block.x * block.y)};
+  }
+  const std::vector<int> turns = order(n);
+  if (!fibrous) { for (int i : turns) { now = &fibers[i]; body(body_arguments); } return 0; }
+  if ((int)stacks.size() < n) stacks.resize(n);
+  volatile int left = n;
+  while (left) {
+    volatile bool moved = false;
+    for (volatile int k = 0; k < n; k = k + 1) {
+      Fiber& f = fibers[turns[k]];
+      if (f.state == Fiber::DONE || (f.state == Fiber::WAITS && f.waits->turn == f.turn)) continue;
+      moved = true; now = &f; f.state = Fiber::READY;
+      if (!_setjmp(home)) {
+        if (f.begun) _longjmp(f.here, 1);
+        f.begun = true;
+        auto& stack = stacks[f.index];
+        if (stack.empty()) stack.resize(STACK);
+        getcontext(&f.first); f.first.uc_stack.ss_sp = stack.data(); f.first.uc_stack.ss_size = STACK; f.first.uc_link = nullptr;
+        makecontext(&f.first, entry, 0); setcontext(&f.first);
+      }
+      if (running().state == Fiber::DONE) left = left - 1;
+    }
+    if (!moved)
+      for (auto& f : fibers)
+        if (f.state == Fiber::WAITS) { fault = std::string("deadlock: some threads wait at ") + f.at + ", others never come"; return 1; }
+    if (!fault.empty()) return 1;
+  }
+  return fault.empty() ? 0 : 1;
+}
+int run(void (*run_body)(void*), void* arguments, bool fibrous, const unsigned* g, const unsigned* b, size_t shared, char* first, char* last) {
+  body = run_body; body_arguments = arguments;
+  grid = {g[0], g[1], g[2]}; block = {b[0], b[1], b[2]}; fault.clear();
+  if (!g[0] || !g[1] || !g[2] || g[1] > 65535 || g[2] > 65535) { fault = "an invalid grid"; return 1; }
+  if (!(b[0] * b[1] * b[2]) || b[0] * b[1] * b[2] > 1024 || shared > SHARED) { fault = "an invalid block"; return 1; }
+  for (long i : order((long)g[0] * g[1] * g[2])) {
+    bid = {(unsigned)(i % g[0]), (unsigned)(i / g[0] % g[1]), (unsigned)(i / ((long)g[0] * g[1]))};
+    if (first) memset(first, 0xff, last - first);  // shared memory begins as nan, so that reading what was never written shows
+    memset(dynamic_memory, 0xff, std::min(shared + 64, SHARED));
+    if (run_block(fibrous)) return 1;
+  }
+  return 0;
+}
+}  // namespace emu
+extern "C" {
+const char* emu_fault() { return emu::fault.c_str(); }
+void emu_seed(unsigned s) { emu::seed = s; }
+}
