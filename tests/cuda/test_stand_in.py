@@ -166,7 +166,13 @@ def test_matrices_are_checked_and_failures_are_silent_unless_asked_for(ours):
 
 def test_types_that_a_ufunc_has_no_loop_for_are_refused(ours):
     flags, x = ours.zeros(3, bool), ours.zeros(3)
-    for call in (lambda: x & x, lambda: ours.cupy.gcd(x, x), lambda: flags - flags, lambda: -flags, lambda: ours.zeros(3, "F") < 1j * x % 2):
+    for call in (
+        lambda: x & x,
+        lambda: ours.cupy.gcd(x, x),
+        lambda: flags - flags,
+        lambda: -flags,
+        lambda: ours.zeros(3, "F") < 1j * x % 2,
+    ):
         with pytest.raises(TypeError):
             call()
     with pytest.raises(TypeError, match="Cannot cast"):
@@ -286,6 +292,7 @@ def test_a_hidden_wait_names_its_op_and_rule(ours):
         home, exempt = "", dict.fromkeys(("promotion", "zero_size"), "of this test")
 
         def forward(xp, x): return x * 2 if xp.max(x) > 0 else x  # fmt: skip  # noqa: E704
+
         def d_x(xp, g, x): return g * float(xp.max(x))  # fmt: skip  # noqa: E704
 
     try:
