@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy
 import pytest
 import syncs
+import waits
 from on_stand_in import installed
 
 import cases
@@ -134,22 +135,6 @@ def test_places_that_occur_twice(name, dtype, gpu):
 
 # -- where the host waits ----------------------------------------------------------------------------------------------------
 
-WAITS = {  # why the host waits -> the functions of the array interface, and ops, in which it does
-    "an index must be within bounds, or the error says where": """
-        add_rows class_pick flat_scatter gather index_add index_copy index_select read_rows rows scatter scatter_add scatter_extreme
-    """,
-    "numbers outside of [0, 1] are refused": "binary_cross_entropy",
-    "the shape of the result depends on values": "count_integers getitem index_put mode put_zeros",
-    "by default, the bounds are those of the data": "histogram",
-    "whether to divide depends on there being a zero": "cumprod prod",
-    "cuSOLVER may fail, which is an error": "cholesky cofactor eigh inv pinv qr quotients solve_matrix svd",
-    "computed on the host, for lack of a kernel": """
-        airy_ai airy_ai_slope cholesky_ex cholesky_inverse ctc eig lu_factor matrix_exp scatter_prod solve_triangle
-    """,
-    "the degree of a polynomial is how often the recurrence runs": "polynomial",
-    "it copies to the host": "to_device",
-}
-
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_host_waits_only_where_the_table_says(stand_in):
@@ -164,7 +149,7 @@ def test_the_host_waits_only_where_the_table_says(stand_in):
             engine.autograd.grad(live, wanted, [engine.ones_like(r) for r in live], allow_unused=True)
         for one in syncs.found:
             waiting.setdefault(one.primitive or one.op, one)
-    known = {name for names in WAITS.values() for name in names.split()}
+    known = waits.names(waits.OPS)
     assert {name: one for name, one in waiting.items() if name not in known} == {}
     assert known - set(waiting) == set(), "they no longer wait"
 
