@@ -26,7 +26,7 @@ OF_THE_CORE = (
 )
 # Folders that no quick test names, and why.
 ELSEWHERE = {
-    "engine.cuda": "a GPU; tests/engine/test_gpu_runtime.py has a stand-in",
+    "engine.cuda": "a GPU; tests/cuda/test_gpu_runtime.py has a stand-in",
     "workbench.subjects": "the public functions call it: tests/workbench/test_inspect.py",
     "workbench.profiling": "wb.profile and views call it: tests/workbench/test_timing.py",
     "workbench.torch_models": "PyTorch",

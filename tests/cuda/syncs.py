@@ -56,7 +56,7 @@ def _cause() -> tuple[str, str, str, bool]:
         code, names = frame.f_code, frame.f_locals
         folder = code.co_filename.rpartition("/")[0]
         if ENGINE in code.co_filename:
-            caller = code.co_qualname
+            caller = caller if "<locals>" in code.co_qualname and caller else code.co_qualname
         elif caller and "/site-packages/" not in code.co_filename and not code.co_filename.startswith("<"):
             break
         if folder.startswith(f"{ENGINE}backends") and not op:

@@ -1,0 +1,93 @@
+"""`engine.cuda` on the stand-in for CuPy: GPUs, streams and events, and how memory and its peaks are counted."""
+
+from __future__ import annotations
+
+import pytest
+import syncs
+from on_stand_in import installed
+
+import engine
+
+
+@pytest.fixture
+def three_gpus():
+    with installed(gpus=3) as backend:
+        yield backend
+
+
+def test_peaks_are_counted_from_the_reset_on(stand_in):
+    cuda = engine.cuda
+    first = engine.ones(1000, device="cuda")
+    assert cuda.max_memory_allocated() >= 4096  # an upper bound, before anything is counted
+    cuda.reset_peak_memory_stats()
+    start = cuda.memory_allocated("cuda:0")
+    assert cuda.max_memory_allocated() == start
+    second = engine.empty(2000, device="cuda")
+    assert cuda.memory_allocated() == start + 8192 == cuda.max_memory_allocated()
+    del second
+    assert cuda.memory_allocated() == start and cuda.max_memory_allocated() == start + 8192
+    held = cuda.max_memory_reserved()
+    cuda.empty_cache()
+    assert cuda.memory_reserved() < held == cuda.max_memory_reserved() == cuda.memory_stats()["reserved_bytes.all.peak"]
+    cuda.reset_peak_memory_stats(0)
+    assert cuda.max_memory_allocated() == start and cuda.max_memory_reserved() < held
+    assert first.sum().item() == 1000
+
+
+def test_properties_of_the_gpu(stand_in):
+    cuda = engine.cuda
+    found = cuda.get_device_properties("cuda:0")
+    assert (found.name, found.total_memory, found.multi_processor_count) == ("Stand-in", 1 << 34, 132)
+    assert cuda.get_device_capability() == (9, 0) and cuda.mem_get_info() == (1 << 34, 1 << 34) and engine.version.cuda == "12.8"
+    assert cuda.is_available() and cuda.is_initialized() and engine.accelerator.current_accelerator() == engine.device("cuda")
+    assert issubclass(cuda.OutOfMemoryError, MemoryError) and len(cuda.get_rng_state_all()) == 1
+    assert cuda.is_bf16_supported() and cuda.is_bf16_supported(including_emulation=False)
+    with pytest.raises(RuntimeError, match="invalid device ordinal 3; there is 1"):
+        cuda.set_device(3)
+    with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
+        cuda.set_device("cpu")
+    cuda.manual_seed_all(5)
+    assert engine.initial_seed() == 5
+
+
+def test_each_of_several_gpus_is_asked_for_itself(three_gpus):
+    cuda = engine.cuda
+    assert cuda.device_count() == 3 and cuda.current_device() == 0 and cuda.get_device_name("cuda:2") == "Stand-in"
+    used = [cuda.memory_allocated(i) for i in range(3)]
+    x = engine.ones(1000, device="cuda:2")
+    assert [cuda.memory_allocated(i) - n for i, n in enumerate(used)] == [0, 0, 4096] and str(x.device) == "cuda:2"
+    cuda.set_device(1)
+    assert cuda.current_device() == 1 and str(engine.ones(2, device="cuda").device) == "cuda:1"
+    with cuda.device(2):
+        assert (x + 1).sum().item() == 2000
+    assert cuda.current_device() == 1 and x.to("cuda:0").tolist() == x.tolist()
+    syncs.found.clear()
+    cuda.synchronize(2)
+    assert [one.what for one in syncs.found] == ["Device.synchronize"]
+
+
+def test_a_limit_is_a_fraction_of_the_gpu(stand_in):
+    cuda = engine.cuda
+    cuda.set_per_process_memory_fraction(1e-6)
+    try:
+        with pytest.raises(cuda.OutOfMemoryError, match=r"Tried to allocate 40,000,000 bytes.*limit set to: 17,179 bytes"):
+            engine.empty(10**7, device="cuda")
+    finally:
+        cuda.set_per_process_memory_fraction(1.0)
+    assert engine.empty(10**4, device="cuda").is_cuda
+
+
+def test_streams_and_events(stand_in):
+    cuda = engine.cuda
+    stream, default = cuda.Stream(), cuda.default_stream()
+    assert default.cuda_stream == 0 and stream.cuda_stream != 0 and stream.query()
+    begin, end = cuda.Event(enable_timing=True), cuda.Event(enable_timing=True)
+    with cuda.stream(stream):
+        assert cuda.current_stream().cuda_stream == stream.cuda_stream
+        begin.record()
+        y = engine.ones(3, device="cuda") * 2
+        end.record()
+    assert cuda.current_stream().cuda_stream == 0 and y.tolist() == [2, 2, 2]
+    end.wait(stream)
+    end.synchronize()
+    assert end.query() and begin.elapsed_time(end) >= 0

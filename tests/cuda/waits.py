@@ -1,0 +1,40 @@
+"""Why the host waits for the GPU where it does: a table of the ops, and one of the functions outside of them."""
+
+from __future__ import annotations
+
+OPS = {  # why -> the functions of the array interface, and ops, in which the host waits
+    "an index must be within bounds, or the error says where": """
+        add_rows class_pick flat_scatter gather index_add index_copy index_select read_rows rows scatter scatter_add scatter_extreme
+    """,
+    "numbers outside of [0, 1] are refused": "binary_cross_entropy",
+    "the shape of the result depends on values": "count_integers getitem index_put mode put_zeros",
+    "by default, the bounds are those of the data": "histogram",
+    "whether to divide depends on there being a zero": "cumprod prod",
+    "cuSOLVER may fail, which is an error": "cholesky cofactor eigh inv pinv qr quotients solve_matrix svd",
+    "computed on the host, for lack of a kernel": """
+        airy_ai airy_ai_slope cholesky_ex cholesky_inverse ctc eig lu_factor matrix_exp scatter_prod solve_triangle
+    """,
+    "the degree of a polynomial is how often the recurrence runs": "polynomial",
+    "it copies to the host": "to_device",
+}
+
+FUNCTIONS = {  # why -> functions of the engine that a program calls
+    "the program asks for a value": "Tensor.__bool__ Tensor.__format__ Tensor.__index__ Tensor.item Tensor.tolist _allclose",
+    "a checkpoint is written on the host": "save",
+    "random numbers are drawn on the host, from the probabilities that are given": "bernoulli multinomial Categorical.sample MixtureSameFamily.sample",
+    "an order in which to visit a data set is drawn with the default device": "Pass.__next__ random_split",
+    "lengths are numbers on the host": "pack_padded_sequence pad_packed_sequence",
+    "an index is a number on the host, or must be within bounds": "getitem.operate assign",
+    "an argument must be within bounds": "gaussian_nll_loss one_hot Normal.sample",
+    "the arguments of a distribution are validated": """
+        Categorical.__init__ Categorical.log_prob MixtureSameFamily.log_prob MultivariateNormal.__init__ MultivariateNormal.log_prob
+        Normal.__init__ Normal.log_prob
+    """,
+    "L-BFGS stops by values": "Optimizer.step",
+    "numbers are drawn again until they lie within the bounds": "trunc_normal_",
+}
+
+
+def names(table: dict[str, str]) -> set[str]:
+    """The names in a table."""
+    return {name for listed in table.values() for name in listed.split()}
