@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import emulate
 import pytest
 import syncs
 
@@ -36,6 +37,7 @@ def installed(gpus: int = 1) -> Iterator[Any]:
     devices.gpu, devices.mixed = None, False
     syncs.found.clear()
     host_cuda.count = gpus
+    importlib.import_module(f"{BACKEND}.launch").driver = emulate.Emulator()
     try:
         yield devices.cuda()
     finally:

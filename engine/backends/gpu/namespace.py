@@ -19,6 +19,7 @@ from cupy import gcd, lcm, log1p, rint, where  # noqa: F401  the NumPy backend d
 from cupyx.scipy import special
 
 from ...base.errors import OutOfMemoryError, Refused
+from ...base.layout import axes_of, inverse
 from ..indexing import scatter_prod as _scatter_prod
 from ..primitives import fill, of_kind
 from ..reduction import _empty, count
@@ -62,19 +63,21 @@ def _tell_what_is_full() -> None:
 
 
 def to_host(array: Any) -> numpy.ndarray:
-    """Copy to CPU memory."""
-    return cupy.asnumpy(array)
+    """Copy to CPU memory, in the same memory order."""
+    axes = axes_of(array)
+    return cupy.asnumpy(array) if axes is None else cupy.asnumpy(array.transpose(axes)).transpose(inverse(axes))
 
 
 def to_device(array: Any, index: int | None = None) -> Any:
-    """Copy to a GPU, by default the current one; RuntimeError for a GPU that does not exist."""
-    if index is None:
-        return cupy.array(array)
-    n = device_count()
-    if not 0 <= index < n:
-        raise RuntimeError(f"CUDA error: invalid device ordinal {index}; there {'is' if n == 1 else 'are'} {n}")
-    with cupy.cuda.Device(index):
-        return cupy.array(array)
+    """Copy to a GPU, by default the current one, in the same memory order. Raises RuntimeError for a GPU that does not exist."""
+    if index is not None:
+        n = device_count()
+        if not 0 <= index < n:
+            raise RuntimeError(f"CUDA error: invalid device ordinal {index}; there {'is' if n == 1 else 'are'} {n}")
+        with cupy.cuda.Device(index):
+            return to_device(array)
+    axes = axes_of(array)
+    return cupy.array(array, order="C") if axes is None else cupy.array(array.transpose(axes), order="C").transpose(inverse(axes))
 
 
 def current_device() -> int:
