@@ -22,9 +22,9 @@ def is_available() -> bool:
     """Return whether there is a GPU to which these switches would apply."""
     if importlib.util.find_spec("cupy") is None:
         return False
-    from . import gpu
+    from .gpu import namespace
 
-    return gpu.device_count() > 0
+    return namespace.device_count() > 0
 
 
 def version() -> int | None:
