@@ -40,6 +40,7 @@ def test_properties_of_the_gpu(stand_in):
     assert (found.name, found.total_memory, found.multi_processor_count) == ("Stand-in", 1 << 34, 132)
     assert cuda.get_device_capability() == (9, 0) and cuda.mem_get_info() == (1 << 34, 1 << 34) and engine.version.cuda == "12.8"
     assert cuda.is_available() and cuda.is_initialized() and engine.accelerator.current_accelerator() == engine.device("cuda")
+    assert engine.backends.cudnn.is_available() and engine.backends.cuda.is_built()
     assert issubclass(cuda.OutOfMemoryError, MemoryError) and len(cuda.get_rng_state_all()) == 1
     assert cuda.is_bf16_supported() and cuda.is_bf16_supported(including_emulation=False)
     with pytest.raises(RuntimeError, match="invalid device ordinal 3; there is 1"):
