@@ -59,7 +59,13 @@ def drawn(case: cases.Case, dtype: numpy.dtype, n: int | None) -> list:
 
 
 def operand(x: Any) -> Any:
-    return x.dtype if isinstance(x, numpy.ndarray) else x.item() if isinstance(x, numpy.generic) else x
+    return x.dtype if isinstance(x, numpy.ndarray) else x
+
+
+def numbers_of(*values: Any) -> list:
+    """The numbers that are parameters of a kernel."""
+    plain = [x.item() if isinstance(x, numpy.generic) else x for x in values]
+    return [x for x in plain if type(x) in (int, float)]
 
 
 def passes(case: cases.Case, dtype: numpy.dtype, n: int | None, name: str) -> Iterator[Pass]:
@@ -76,7 +82,7 @@ def passes(case: cases.Case, dtype: numpy.dtype, n: int | None, name: str) -> It
         result = numpy.asarray(op.forward(cpu, *map(up, arrays), **attrs))
         result = result.astype(low) if low is not None and result.dtype == numpy.float32 else result
     operands = [operand(x) for x in arrays]
-    numbers = [x for x in (*operands, *attrs.values()) if type(x) in (int, float)]
+    numbers = numbers_of(*operands, *attrs.values())
     reals = [x for x in arrays if isinstance(x, numpy.ndarray)]
     printed = forward_of(op, operands, attrs, f"{name}_forward")
     yield Pass("forward", printed, reals, [] if printed.spelled else numbers, [result])
@@ -98,7 +104,7 @@ def passes(case: cases.Case, dtype: numpy.dtype, n: int | None, name: str) -> It
         numpy.broadcast_to(_real(numpy.asarray(s), d), result.shape).astype(d) for s, d in zip(slopes.values(), wanted, strict=True)
     ]
     operands = [g.dtype, *map(operand, saved)]
-    numbers = [x for x in (*operands, *attrs.values()) if type(x) in (int, float)]
+    numbers = numbers_of(*operands, *attrs.values())
     printed = backward_of(op, tuple(slopes), operands, wanted, attrs, f"{name}_backward")
     reals = [g, *[x for x in saved if isinstance(x, numpy.ndarray)]]
     yield Pass("backward", printed, reals, [] if printed.spelled else numbers, expected)

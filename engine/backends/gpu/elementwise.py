@@ -84,9 +84,8 @@ def _run(op: Any, what: Any, operands: Sequence[Any], attrs: dict[str, Any], pri
             kinds.append(x.dtype)
             key.append(x.dtype)
         else:
-            x = x.item() if isinstance(x, numpy.generic) else x
             kinds.append(x)
-            key.append(_part(x, numbers))
+            key.append((x.dtype, _part(x.item(), numbers)) if isinstance(x, numpy.generic) else _part(x, numbers))
     for value in attrs.values():
         key.append(_part(value, numbers))
     key = tuple(key)

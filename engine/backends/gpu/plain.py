@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy
+import ml_dtypes
 
 from ...base.dtypes import FROM_NUMPY, fitting
 from ...base.errors import Refused
@@ -158,10 +158,10 @@ def nan_to_num(xp: Any, x: Any, nan: float = 0.0, posinf: float | None = None, n
     """Replace nan and the infinities, by default with 0 and the dtype's largest finite values."""
     if x.dtype.kind in "biu":
         return x
-    most = float(numpy.finfo(x.dtype).max)
+    most = float(ml_dtypes.finfo(x.dtype).max)
     finite = xp.where(x == -math.inf, -most if neginf is None else neginf, x)
     finite = xp.where(x == math.inf, most if posinf is None else posinf, finite)
-    return xp.where(x != x, nan, finite)
+    return xp.where(x != x, nan, finite).astype(x.dtype, copy=False)
 
 
 @_formula

@@ -89,7 +89,7 @@ def _computed(dtype: numpy.dtype) -> str:
 def printed(
     name: str, run: Callable, operands: Sequence[Any], attrs: dict[str, Any], wanted: Sequence[numpy.dtype] | None = None
 ) -> Printed:
-    """Print `run(symbols, attrs) -> results`, where an operand is the dtype of an array, a number or None.
+    """Print `run(symbols, attrs) -> results`, where an operand is the dtype of an array, a number of Python or NumPy, or None.
 
     Numbers among operands and attributes become parameters, or part of the text if the code depends on their values. Results get the
     dtypes `wanted`, and one that is an operand unchanged is no output then; by default they are rounded to half precision if an operand
@@ -106,11 +106,13 @@ def _printed(name: str, run: Callable, operands: Sequence[Any], attrs: dict[str,
 
     def number(value: Any) -> Any:
         """The symbol of a number that is a parameter; the number itself if it is spelled out or has no parameter type."""
-        if spelled or type(value) not in (int, float):
+        plain = value.item() if isinstance(value, numpy.generic) else value
+        if spelled or type(plain) not in (int, float):
             return value
-        i, kind = len(numbers), "double" if type(value) is float else "int64_t"
+        i, kind = len(numbers), "double" if type(plain) is float else "int64_t"
         numbers.append((i, kind))
-        return Symbol(text, f"p{i}", "float64" if type(value) is float else "int64", type(value))
+        found = Symbol(text, f"p{i}", "float64" if type(plain) is float else "int64", type(plain))
+        return found if plain is value else cast(found, FLOAT if value.dtype in LOW else value.dtype)
 
     symbols: list[Any] = []
     for operand in operands:
