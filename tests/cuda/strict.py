@@ -294,6 +294,7 @@ CORE |= {
     "_internal_asfortranarray": lambda a: array(a, copy=False, order="F"),
     "moveaxis": _viewing(numpy.moveaxis), "_move_single_axis": _viewing(numpy.moveaxis), "rollaxis": _viewing(numpy.rollaxis),
     "_expand_dims": _viewing(numpy.expand_dims), "scan_core": _scan, "get_routine_accelerators": list,
+    "from_dlpack": lambda array, device=None, copy=None: view(found := array.__dlpack__(copy=copy), found._host),
     "size": lambda a, axis=None: numpy.size(a._host, axis),
     "_ufunc_doc_signature_formatter": lambda ufunc, name: name,
     "_is_fusing": lambda: False,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import cupy  # pyright: ignore[reportMissingImports]
 import cupyx  # pyright: ignore[reportMissingImports]
 import numpy
-from cupy import gcd, lcm, log1p, where  # noqa: F401  # pyright: ignore[reportMissingImports]  the NumPy backend defines its own
+from cupy import from_dlpack, gcd, lcm, log1p, where  # noqa: F401  # pyright: ignore[reportMissingImports]  the NumPy backend has its own
 from cupyx.scipy import special  # pyright: ignore[reportMissingImports]
 
 from ...base.errors import OutOfMemoryError, Refused
