@@ -386,7 +386,9 @@ def log_softmax(x: Any, axis: int) -> Any:
     return shifted - cupy.log(cupy.sum(cupy.exp(shifted), axis=axis, keepdims=True))
 
 
-# -- triangles: CuPy's `where`, on which its own are based, has no bfloat16 and returns float32 ------------------------------
+# -- triangles ---------------------------------------------------------------------------------------------------------------
+
+# CuPy's are based on its `where`, which has no bfloat16 and returns float32
 
 
 def tril(x: Any, k: int = 0) -> Any:
