@@ -178,7 +178,7 @@ class GradScaler:
 
     def _unscale_grads_(self, optimizer: Any, inverse: float, home: Any, allow_fp16: bool) -> dict[Any, Tensor]:
         """Multiply the gradients by `inverse`; return {device: 1.0 if any gradient there was infinite or nan, else 0.0}."""
-        found: dict[Any, bool] = {}
+        found: dict[Any, Any] = {}
         with no_grad():
             for param in (p for group in optimizer.param_groups for p in group["params"]):
                 if not isinstance(param, Tensor):
@@ -189,10 +189,11 @@ class GradScaler:
                     raise ValueError("Attempting to unscale FP16 gradients.")
                 grad = param.grad._values() if param.grad.is_sparse else param.grad
                 xp = devices.namespace(grad.array)
-                found[grad.device] = found.get(grad.device, False) or not bool(xp.all(xp.isfinite(grad.array)))
+                beyond = xp.logical_not(xp.all(xp.isfinite(grad.array)))
+                found[grad.device] = xp.logical_or(found[grad.device], beyond) if grad.device in found else beyond
                 if inverse != 1.0:
                     grad.mul_(inverse)
-        return {device: full((), float(yes), dtype=dtypes.float32, device=device) for device, yes in found.items()}
+        return {device: Tensor._wrap(devices.namespace(yes).asarray(yes, numpy.float32)) for device, yes in found.items()}
 
     def _on(self, device: Any) -> Tensor:
         scale = self._scale

@@ -14,7 +14,7 @@ from .reference import _through_host, module_of
 
 
 def finite(x: Any) -> bool:
-    """Return whether every element is finite. True on a GPU, where cuSOLVER takes any, and the host would wait for the answer."""
+    """Return whether every element is finite. True on a GPU: cuSOLVER accepts any, and the host would wait for the result."""
     return module_of(x) is not numpy or bool(numpy.isfinite(x).all())
 
 

@@ -25,8 +25,9 @@ def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
 
 def write(out: Any, index: tuple, value: Any) -> None:
     """`out[index] = value`. On a GPU, one value is written at a mask's places without counting them, for which the host would wait."""
-    lib, mask = module_of(out), index[0]
-    masked = lib is not numpy and len(index) == 1 and getattr(mask, "dtype", None) == numpy.bool_ and mask.shape == out.shape[: mask.ndim]
+    lib = module_of(out)
+    mask: Any = index[0] if len(index) == 1 else None
+    masked = lib is not numpy and getattr(mask, "dtype", None) == numpy.bool_ and mask.shape == out.shape[: mask.ndim]
     if masked and getattr(value, "size", 1) == 1:
         value = lib.asarray(value, out.dtype).reshape(())
         lib.copyto(out, value, where=lib.asarray(mask).reshape(mask.shape + (1,) * (out.ndim - mask.ndim)))

@@ -66,7 +66,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return xp.zeros(size, g.dtype)
     if single and (out := kernels_depthwise.convolution_input(g, weight, windows, size)) is not None:
         return out
-    # rows include the zeros between windows, which times inf would be nan; on a GPU, the host would wait for the answer
+    # rows include the zeros between windows, which times inf would be nan; on a GPU, the host would wait for the condition
     at = windows.rows if xp is numpy and numpy.isfinite(weight).all() else windows
     g = at.spread(g)
     if single:

@@ -27,7 +27,7 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
         mean[block] = m = _sum(xp, few, axes) / n
         xp.subtract(few, m, out=into)
         r = 1 / xp.sqrt(_dot(xp, into, into, axes) / n + eps)
-        # where the spread is small relative to the mean, the mean's rounding error matters: subtract it too (on a GPU without asking)
+        # where the spread is small relative to the mean, the mean's rounding error matters: subtract it too (on a GPU always)
         apart = (m * r).reshape(-1)
         if xp is not numpy or apart @ apart > 64**2 and abs(apart).max() > 64:
             rest = _sum(xp, into, axes) / n

@@ -38,11 +38,11 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
             step *= better
             at_best += step
         out, taps, scale = best, at_best, scale * at.kernel[d]
-    asks = xp is numpy  # on a GPU, the host would wait for the answers
-    if x.dtype.kind == "f" and out.size and not (asks and not numpy.isnan(out.max())):  # as in PyTorch, a nan is larger than everything
+    always = xp is not numpy  # on a GPU, the host would wait for the conditions
+    if x.dtype.kind == "f" and out.size and (always or numpy.isnan(out.max())):  # as in PyTorch, a nan is larger than everything
         for i, tap in enumerate(at.taps):
             xp.copyto(taps, kind(i), where=xp.isnan(wide[tap]))
-    if not at.bare and not (asks and not (out == _lowest(x.dtype)).any()):  # there the maximum must be an input element, not the padding
+    if not at.bare and (always or (out == _lowest(x.dtype)).any()):  # there the maximum must be an input element, not the padding
         least, input = out == _lowest(x.dtype), xp.zeros(at.padded, bool)
         input[at.inside] = True
         for i, tap in reversed([*enumerate(at.taps)]):

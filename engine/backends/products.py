@@ -171,7 +171,7 @@ def svd(x: Any, full_matrices: bool = True) -> tuple:
     """U, S and Vh; nan for a matrix with infinities, on which LAPACK may never return."""
     lib = module_of(x)
     lost = (lib.isinf(x).any((-2, -1)) & ~lib.isnan(x).any((-2, -1)))[..., None, None]
-    if lib is numpy and not lost.any():  # on a GPU, the host would wait for the answer
+    if lib is numpy and not lost.any():  # on a GPU, the host would wait for the condition
         return tuple(lib.linalg.svd(x, full_matrices))
     u, s, vh = lib.linalg.svd(lib.where(lost, 0, x), full_matrices)
     return lib.where(lost, math.nan, u), lib.where(lost[..., 0], math.nan, s), lib.where(lost, math.nan, vh)

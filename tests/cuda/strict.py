@@ -155,10 +155,9 @@ def _function_of(name: str) -> Callable | None:
     for prefix in ("cupyx_scipy_special_", "cupyx_scipy_", "cupy_"):
         if name.startswith(prefix):
             short = name.removeprefix(prefix)
-            short = {"psi": "digamma", "trunc": "trunc"}.get(short, short)
             homes = (numpy, scipy.special) if prefix == "cupy_" else (scipy.special,)
             return FUNCTIONS.get(short) or next((getattr(home, short) for home in homes if hasattr(home, short)), None)
-    return FUNCTIONS.get(name)
+    return None
 
 
 def _is_close(a: Any, b: Any, rtol: Any, atol: Any, equal_nan: Any) -> Any:
@@ -173,7 +172,6 @@ FUNCTIONS: dict[str, Callable] = {
     "is_close": _is_close,
     "is_close_complex": _is_close,
     "nan_to_num_": _nan_to_num,
-    "k0e": scipy.special.k0e,
     "copy": lambda x: x,
     "arange": lambda start, step, i: start + i * step,
     "clip": numpy.clip,
@@ -294,6 +292,7 @@ CORE |= {
     "_internal_asfortranarray": lambda a: array(a, copy=False, order="F"),
     "moveaxis": _viewing(numpy.moveaxis), "_move_single_axis": _viewing(numpy.moveaxis), "rollaxis": _viewing(numpy.rollaxis),
     "_expand_dims": _viewing(numpy.expand_dims), "scan_core": _scan, "get_routine_accelerators": list,
+    "from_dlpack": lambda array, device=None, copy=None: view(found := array.__dlpack__(copy=copy), found._host),
     "size": lambda a, axis=None: numpy.size(a._host, axis),
     "_ufunc_doc_signature_formatter": lambda ufunc, name: name,
     "_is_fusing": lambda: False,

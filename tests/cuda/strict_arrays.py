@@ -71,6 +71,9 @@ class ndarray:
         described = {**self._host.__array_interface__, "version": 3, "stream": 1}
         return {**described, "data": (self.data.ptr, False), "strides": None if self.flags.c_contiguous else self.strides}
 
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: bool | None = None) -> ndarray:
+        return self.copy() if copy else self  # in place of a capsule
+
     def __dlpack_device__(self) -> tuple[int, int]:
         return 2, self.device.id  # 2 is CUDA
 

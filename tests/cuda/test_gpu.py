@@ -173,6 +173,22 @@ def test_a_step_of_training_waits_for_the_loss_only(stand_in):
         assert [one.caller for one in syncs.found] == ["Tensor.item"]
 
 
+def test_scaled_gradients_are_looked_at_together(stand_in):
+    """The host waits no more often for many parameters than for few."""
+    waiting = []
+    for layers in (1, 5):
+        net = engine.nn.Sequential(*[engine.nn.Linear(3, 3) for _ in range(layers)]).to("cuda")
+        optimizer, scaler = engine.optim.SGD(net.parameters(), 0.1), engine.amp.GradScaler("cuda")
+        with engine.autocast("cuda"):
+            loss = net(engine.ones(4, 3, device="cuda")).pow(2).mean()
+        scaler.scale(loss).backward()
+        syncs.found.clear()
+        scaler.step(optimizer)
+        scaler.update()
+        waiting.append([(one.what, one.caller) for one in syncs.found])
+    assert waiting[0] == waiting[1] and {what for what, _ in waiting[0]} == {"item"}
+
+
 # -- tensors -----------------------------------------------------------------------------------------------------------------
 
 
@@ -195,6 +211,12 @@ def test_bfloat16_has_its_place(gpu):
     assert x.grad.dtype is engine.bfloat16 and x.grad.tolist() == [2, 5] and engine.cuda.is_bf16_supported()
     with engine.autocast("cuda", engine.bfloat16):
         assert (engine.ones(2, 3, device="cuda") @ engine.ones(3, 2, device="cuda")).dtype is engine.bfloat16
+
+
+def test_memory_is_shared_by_dlpack(gpu):
+    x = engine.ones(2, 3, device="cuda")
+    engine.from_dlpack(x)[0] = 5
+    assert x.tolist() == [[5, 5, 5], [1, 1, 1]] and engine.from_dlpack(x).data_ptr() == x.data_ptr()
 
 
 def test_devices_do_not_mix(gpu):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import cupy
 import cupyx
 import numpy
-from cupy import gcd, lcm, log1p, rint, where  # noqa: F401  the NumPy backend defines its own
+from cupy import from_dlpack, gcd, lcm, log1p, rint, where  # noqa: F401  the NumPy backend defines its own
 from cupyx.scipy import special
 
 from ...base.errors import OutOfMemoryError, Refused
@@ -359,7 +359,9 @@ def log_softmax(x: Any, axis: int) -> Any:
     return shifted - cupy.log(cupy.sum(cupy.exp(shifted), axis=axis, keepdims=True))
 
 
-# -- triangles: CuPy's `where`, on which its own are based, has no bfloat16 and returns float32 ------------------------------
+# -- triangles ---------------------------------------------------------------------------------------------------------------
+
+# CuPy's are based on its `where`, which has no bfloat16 and returns float32
 
 
 def tril(x: Any, k: int = 0) -> Any:

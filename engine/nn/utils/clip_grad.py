@@ -57,7 +57,7 @@ def _norm(array: Any, p: float) -> Any:
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients in place by max_norm / (total_norm + 1e-6) if that is below 1."""
-    if total_norm.is_cuda:  # also by 1, as in PyTorch: the host would have to wait for the norm to know
+    if total_norm.is_cuda:  # a factor of 1 is applied too, as in PyTorch: the host does not wait for the norm
         xp, total = devices.namespace(total_norm.array), total_norm.array.astype(numpy.float64)
         scale = xp.minimum(float(max_norm) / (total + 1e-6), 1.0)
     else:
