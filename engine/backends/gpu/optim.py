@@ -1,0 +1,125 @@
+"""Steps of optimizers, norms and scaling for lists of arrays on the GPU, by the kernels of `optim.cu`: one launch for a list.
+
+The arrays of a list have one dtype. Corresponding arrays of several lists lie alike in memory (see `alike`), in any order of dimensions.
+Nothing waits for the device: norms, scales and flags stay there. The table of addresses is kept on the device for the next step.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import cupy  # pyright: ignore[reportMissingImports]
+import numpy
+
+from . import launch
+
+_BLOCK, _PIECE, _COLUMNS = 512, 16384, 5  # as in optim.cu
+_REAL = {"complex64": "float32", "complex128": "float64"}
+
+
+@functools.cache
+def _kernel(name: str, T: str) -> launch.Kernel:
+    return launch.Kernel(launch.source("optim.cu", T=T), name)
+
+
+@functools.lru_cache(maxsize=64)
+def _pieces(device: int, sizes: tuple) -> Any:
+    """The pieces of arrays of these sizes: pairs of a row and a number."""
+    return cupy.asarray(numpy.array([(row, k) for row, size in enumerate(sizes) for k in range(-(-size // _PIECE))], numpy.int32))
+
+
+@functools.lru_cache(maxsize=64)
+def _rows(device: int, sizes: tuple, *addresses: tuple) -> Any:
+    """The table of addresses and sizes; lists with the same addresses as in an earlier call need no copy to the device."""
+    table = numpy.zeros((len(sizes), _COLUMNS + 1), numpy.int64)
+    for column, values in enumerate(addresses):
+        table[:, column] = values
+    table[:, _COLUMNS] = sizes
+    return cupy.asarray(table)
+
+
+def _launched(name: str, lists: Sequence[Sequence[Any]], values: Any) -> None:
+    """Launch a kernel for lists of arrays; `values` are its further arguments."""
+    first = lists[0][0].dtype
+    sizes = tuple([a.size * (2 if first.kind == "c" else 1) for a in lists[0]])
+    if any(sizes):
+        device = launch.driver.device()
+        rows = _rows(device, sizes, *[tuple([a.data.ptr for a in arrays]) for arrays in lists])
+        pieces = _pieces(device, sizes)
+        _kernel(name, launch.TYPES[_REAL.get(first.name, first.name)])(len(pieces), _BLOCK, rows.data.ptr, pieces.data.ptr, *values)
+
+
+def alike(*arrays: Any) -> bool:
+    """Whether arrays are on the GPU, have one floating-point or complex dtype and one layout, and each fills its memory without gaps."""
+    first = arrays[0]
+    if not all(isinstance(a, cupy.ndarray) and a.dtype == first.dtype for a in arrays):
+        return False
+    layouts = [sorted((s, n, d) for d, (s, n) in enumerate(zip(a.strides, a.shape, strict=True)) if n != 1) for a in arrays]
+    if any(layout != layouts[0] for layout in layouts):
+        return False
+    step = first.itemsize
+    for stride, n, _ in layouts[0]:
+        if stride != step:
+            return False
+        step *= n
+    return first.dtype.name in ("float16", "bfloat16", "float32", "float64", *_REAL)
+
+
+def _address(array: Any) -> int:
+    return 0 if array is None else array.data.ptr
+
+
+def sgd(
+    params: Sequence[Any], grads: Sequence[Any], buffers: Sequence[Any], *, lr: float, momentum: float, dampening: float,
+    weight_decay: float, nesterov: bool, maximize: bool, first: bool, found: Any = None,
+) -> None:  # fmt: skip
+    """Step as `engine.optim.SGD`. At the `first` step the momentum buffers are filled; without momentum, `buffers` is empty.
+
+    `found` is a float32 array; the step is skipped if it is not 0.
+    """
+    lists = [params, grads, *([buffers] if momentum else [])]
+    _launched("sgd", lists, (lr, momentum, dampening, weight_decay, nesterov, maximize, first, _address(found)))
+
+
+def adam(
+    params: Sequence[Any], grads: Sequence[Any], means: Sequence[Any], squares: Sequence[Any], largest: Sequence[Any], *, lr: float,
+    betas: tuple[float, float], eps: float, weight_decay: float, decoupled: bool, maximize: bool, step: float, skipped: Any = None,
+    found: Any = None,
+) -> None:  # fmt: skip
+    """Step as `engine.optim.Adam` or, with `decoupled`, AdamW; `largest` is empty without amsgrad.
+
+    `step` counts from 1. `found` is a float32 array; the step is skipped if it is not 0. `skipped` is an int32 array: the number of the
+    steps before this one that were skipped.
+    """
+    amsgrad = bool(largest)
+    lists = [params, grads, means, squares, *([largest] if amsgrad else [])]
+    options = (decoupled, amsgrad, maximize, step, _address(skipped), _address(found))
+    _launched("adam", lists, (lr, *betas, eps, weight_decay, *options))
+
+
+def total_norm(lists: Sequence[Sequence[Any]]) -> Any:
+    """Return the Euclidean norm of all elements of all lists as a 0-d float64 array. Lists may differ in dtype."""
+    counts = [sum(-(-a.size * (2 if a.dtype.kind == "c" else 1) // _PIECE) for a in arrays) for arrays in lists]
+    parts, norm, at = cupy.empty((sum(counts),), numpy.float64), cupy.empty((), numpy.float64), 0
+    for arrays, count in zip(lists, counts, strict=True):
+        _launched("squares", [arrays], (parts.data.ptr + 8 * at,))
+        at += count
+    _kernel("root", "float")(1, _BLOCK, parts.data.ptr, at, norm.data.ptr)
+    return norm
+
+
+def clip(grads: Sequence[Any], max_norm: float, norm: Any) -> None:
+    """Multiply by max_norm / (norm + 1e-6) where that is below 1; `norm` is a 0-d float64 array."""
+    _launched("clip", [grads], (max_norm, norm.data.ptr))
+
+
+def unscale(grads: Sequence[Any], scale: Any, found: Any) -> None:
+    """Divide by `scale`, and set `found` to 1 if an element is infinite or nan. Both are float32 arrays of one element."""
+    _launched("unscale", [grads], (scale.data.ptr, found.data.ptr))
+
+
+def adapt(scale: Any, taken: Any, skipped: Any, found: Any, growth: float, backoff: float, interval: int) -> None:
+    """Adapt the scale of a `GradScaler` in place after a step, and count the steps taken in a row and the skipped ones (int32)."""
+    _kernel("adapt", "float")(1, 32, *[a.data.ptr for a in (scale, taken, skipped, found)], growth, backoff, interval)
