@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 
@@ -9,10 +10,11 @@ import ml_dtypes
 import numpy
 import pytest
 from emulate import Emulator
-from fake_cupy import FakeCupy
+from fake_cupy import Array, FakeCupy
 
 import engine
 from engine.backends.gpu import launch
+from engine.core import devices
 
 kernels = pytest.importorskip("engine.backends.gpu.optim")  # needs CuPy, not a GPU
 
@@ -151,8 +153,12 @@ def test_norm_clip_and_unscale(gpu, d):
     grads, more = draw(d, 1), draw("float32", 2)
     size = math.sqrt(sum((a.astype(float) ** 2).sum() for a in (*grads, *more)))
     held = placed(gpu, grads)
-    norm = kernels.total_norm([held, placed(gpu, more)])
-    assert norm.dtype == numpy.float64 and norm.shape == () and abs(norm - size) <= 1e-13 * size
+    norm = kernels.total_norm([*held, *placed(gpu, more)])
+    assert (
+        norm.dtype == max(d, numpy.dtype("float32"))
+        and norm.shape == ()
+        and abs(norm - size) <= EPS["float64" if d == "float64" else "float32"] * size
+    )
     kernels.clip(held, size * 2, norm)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(held, grads, strict=True))
     kernels.clip(held, 3.0, norm)
@@ -174,7 +180,7 @@ def test_norms_of_what_is_not_finite_or_nothing(gpu):
     for values in ([numpy.nan, 1], [numpy.inf, 1], [1e30, 1e30], []):
         held = placed(gpu, [numpy.array(values, "float32"), numpy.ones(3, "float32")])
         expected = math.sqrt(3 + sum(float(numpy.float32(v)) ** 2 for v in values))
-        assert numpy.allclose(kernels.total_norm([held]), expected, rtol=1e-14, equal_nan=True)
+        assert numpy.allclose(kernels.total_norm(held), expected, rtol=1e-14, equal_nan=True)
     held = placed(gpu, [numpy.ones(3, "float32")])
     kernels.clip(held, 1.0, gpu.array(numpy.float64(numpy.nan)))
     assert numpy.isnan(held[0]).all()
@@ -186,7 +192,7 @@ def test_norms_are_the_same_bits_in_every_order(monkeypatch):
         fake = FakeCupy()
         monkeypatch.setattr(kernels, "cupy", fake)
         monkeypatch.setattr(launch, "driver", Emulator(seed))
-        found.add(kernels.total_norm([placed(fake, draw("float32", 1))]).tobytes())
+        found.add(kernels.total_norm(placed(fake, draw("float64", 1))).tobytes())
     assert len(found) == 1
 
 
@@ -233,6 +239,69 @@ def test_what_lies_alike(gpu):
         assert not kernels.alike(*arrays)
 
 
+# -- the engine's optimizers -------------------------------------------------------------------------------------------------
+
+
+def twins(gpu, shapes):
+    """Parameters on the CPU in float64, and the same on the emulated GPU in float32, one of them in another order of memory."""
+    rng = numpy.random.default_rng(0)
+    host = [rng.standard_normal(shape) for shape in shapes]
+    there = [gpu.array(x.astype("float32")) for x in host]
+    there[0] = gpu.array(host[0].T.astype("float32")).T
+    return [engine.tensor(x) for x in host], [engine.nn.Parameter(engine.Tensor._wrap(x)) for x in there]
+
+
+def with_gradients(host, there, seed):
+    rng = numpy.random.default_rng(seed)
+    for p, q in zip(host, there, strict=True):
+        g = rng.standard_normal(p.shape)
+        p.grad, q.grad = engine.tensor(g), engine.Tensor._wrap(numpy.empty_like(q.array))
+        q.grad.array[...] = g
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [*((engine.optim.SGD, o) for o in SGD), *((engine.optim.Adam, o) for o in ADAM), (engine.optim.AdamW, {"lr": 0.1})],
+    ids=str,
+)
+def test_optimizers_step_in_one_launch(gpu, monkeypatch, kind, options):
+    monkeypatch.setattr(devices, "gpu", gpu)
+    host, there = twins(gpu, [(3, 5), (), (40, 7), (0, 2)])
+    reference, optimizer = kind(host, **options), kind(there, **options)
+    for step in range(4):
+        with_gradients(host, there, step)
+        if step == 1:
+            host[1].grad = there[1].grad = None  # this one's count stays behind
+        if step == 3:  # state that was loaded lies in rows
+            loaded = copy.deepcopy(optimizer.state_dict())
+            for state in loaded["state"].values():
+                for name, value in state.items():
+                    if name != "step" and value is not None:
+                        state[name] = engine.Tensor._wrap(gpu.array(numpy.ascontiguousarray(value.array)))
+            optimizer.load_state_dict(loaded)
+        launch.driver.launches.clear()
+        versions = [p._version for p in there]
+        reference.step()
+        optimizer.step()
+        kernel = "sgd" if kind is engine.optim.SGD else "adam"
+        assert set(launch.driver.launches) == {kernel} and len(launch.driver.launches) <= 2
+        assert [p._version - v for p, v in zip(there, versions, strict=True)] == [int(p.grad is not None) for p in there]
+    near([p.array for p in there], [p.array for p in host], 4, numpy.dtype("float32"))
+    assert optimizer.state_dict()["state"].keys() == reference.state_dict()["state"].keys()
+
+
+def test_gradients_are_clipped_without_a_synchronization(gpu, monkeypatch):
+    monkeypatch.setattr(devices, "gpu", gpu)
+    host, there = twins(gpu, [(3, 5), (40, 7)])
+    with_gradients(host, there, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.Tensor, "item", lambda self: pytest.fail("the host waits"))
+        norm = engine.nn.utils.clip_grad_norm_(there, 2.0)
+    assert launch.driver.launches == ["squares", "root", "clip"] and isinstance(norm.array, Array) and norm.dtype is engine.float32
+    assert abs(float(norm.array) - engine.nn.utils.clip_grad_norm_(host, 2.0).item()) < 1e-5
+    near([p.grad.array for p in there], [p.grad.array for p in host], 1, numpy.dtype("float32"))
+
+
 # -- the checks themselves, and the compiler ---------------------------------------------------------------------------------
 
 
@@ -257,9 +326,9 @@ def test_a_planted_fault_is_caught(monkeypatch, right, wrong):
     start, gradients = draw("float32", 0), [draw("float32", seed) for seed in (1, 2)]
     found = adam(gpu, start, gradients, ADAM[0])
     expected = stepped(engine.optim.Adam, start, gradients, **ADAM[0])
-    norm, size = kernels.total_norm([placed(gpu, start)]), math.sqrt(sum((a.astype(float) ** 2).sum() for a in start))
+    norm, size = kernels.total_norm(placed(gpu, start)), math.sqrt(sum((a.astype(float) ** 2).sum() for a in start))
     wrong_values = any(not numpy.allclose(a, b, rtol=1e-4, atol=1e-4) for a, b in zip(found, expected, strict=True))
-    assert wrong_values or not gpu.intact() or not abs(norm - size) <= 1e-10 * size
+    assert wrong_values or not gpu.intact() or not abs(norm - size) <= 1e-6 * size
 
 
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90"])

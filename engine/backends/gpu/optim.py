@@ -40,10 +40,14 @@ def _rows(device: int, sizes: tuple, *addresses: tuple) -> Any:
     return cupy.asarray(table)
 
 
+def _sizes(arrays: Sequence[Any]) -> tuple:
+    """The numbers of real elements."""
+    return tuple([a.size * (2 if a.dtype.kind == "c" else 1) for a in arrays])
+
+
 def _launched(name: str, lists: Sequence[Sequence[Any]], values: Any) -> None:
     """Launch a kernel for lists of arrays; `values` are its further arguments."""
-    first = lists[0][0].dtype
-    sizes = tuple([a.size * (2 if first.kind == "c" else 1) for a in lists[0]])
+    first, sizes = lists[0][0].dtype, _sizes(lists[0])
     if any(sizes):
         device = launch.driver.device()
         rows = _rows(device, sizes, *[tuple([a.data.ptr for a in arrays]) for arrays in lists])
@@ -75,7 +79,7 @@ def sgd(
     params: Sequence[Any], grads: Sequence[Any], buffers: Sequence[Any], *, lr: float, momentum: float, dampening: float,
     weight_decay: float, nesterov: bool, maximize: bool, first: bool, found: Any = None,
 ) -> None:  # fmt: skip
-    """Step as `engine.optim.SGD`. At the `first` step the momentum buffers are filled; without momentum, `buffers` is empty.
+    """Step as `engine.optim.SGD`. At the `first` step the momentum buffers are filled; without momentum, `buffers` is not read.
 
     `found` is a float32 array; the step is skipped if it is not 0.
     """
@@ -84,11 +88,11 @@ def sgd(
 
 
 def adam(
-    params: Sequence[Any], grads: Sequence[Any], means: Sequence[Any], squares: Sequence[Any], largest: Sequence[Any], *, lr: float,
+    params: Sequence[Any], grads: Sequence[Any], means: Sequence[Any], squares: Sequence[Any], largest: Sequence[Any] = (), *, lr: float,
     betas: tuple[float, float], eps: float, weight_decay: float, decoupled: bool, maximize: bool, step: float, skipped: Any = None,
     found: Any = None,
 ) -> None:  # fmt: skip
-    """Step as `engine.optim.Adam` or, with `decoupled`, AdamW; `largest` is empty without amsgrad.
+    """Step as `engine.optim.Adam` or, with `decoupled`, AdamW; `largest` is for amsgrad.
 
     `step` counts from 1. `found` is a float32 array; the step is skipped if it is not 0. `skipped` is an int32 array: the number of the
     steps before this one that were skipped.
@@ -99,25 +103,37 @@ def adam(
     _launched("adam", lists, (lr, *betas, eps, weight_decay, *options))
 
 
-def total_norm(lists: Sequence[Sequence[Any]]) -> Any:
-    """Return the Euclidean norm of all elements of all lists as a 0-d float64 array. Lists may differ in dtype."""
-    counts = [sum(-(-a.size * (2 if a.dtype.kind == "c" else 1) // _PIECE) for a in arrays) for arrays in lists]
+def _by_dtype(arrays: Sequence[Any]) -> list[list[Any]]:
+    lists: dict[Any, list] = {}
+    for array in arrays:
+        lists.setdefault(array.dtype, []).append(array)
+    return list(lists.values())
+
+
+def total_norm(arrays: Sequence[Any]) -> Any:
+    """Return the Euclidean norm of all elements as a 0-d array, computed in float64."""
+    lists = _by_dtype(arrays)
+    counts = [sum(-(-size // _PIECE) for size in _sizes(arrays)) for arrays in lists]
     parts, norm, at = cupy.empty((sum(counts),), numpy.float64), cupy.empty((), numpy.float64), 0
     for arrays, count in zip(lists, counts, strict=True):
         _launched("squares", [arrays], (parts.data.ptr + 8 * at,))
         at += count
     _kernel("root", "float")(1, _BLOCK, parts.data.ptr, at, norm.data.ptr)
-    return norm
+    kind = numpy.result_type(*[arrays[0].dtype for arrays in lists])
+    return norm.astype(_REAL.get(kind.name, kind))
 
 
-def clip(grads: Sequence[Any], max_norm: float, norm: Any) -> None:
-    """Multiply by max_norm / (norm + 1e-6) where that is below 1; `norm` is a 0-d float64 array."""
-    _launched("clip", [grads], (max_norm, norm.data.ptr))
+def clip(arrays: Sequence[Any], max_norm: float, norm: Any) -> None:
+    """Multiply by max_norm / (norm + 1e-6) if that is below 1; `norm` is a 0-d array."""
+    norm = norm.astype(numpy.float64, copy=False)
+    for same in _by_dtype(arrays):
+        _launched("clip", [same], (max_norm, norm.data.ptr))
 
 
-def unscale(grads: Sequence[Any], scale: Any, found: Any) -> None:
+def unscale(arrays: Sequence[Any], scale: Any, found: Any) -> None:
     """Divide by `scale`, and set `found` to 1 if an element is infinite or nan. Both are float32 arrays of one element."""
-    _launched("unscale", [grads], (scale.data.ptr, found.data.ptr))
+    for same in _by_dtype(arrays):
+        _launched("unscale", [same], (scale.data.ptr, found.data.ptr))
 
 
 def adapt(scale: Any, taken: Any, skipped: Any, found: Any, growth: float, backoff: float, interval: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import warnings
 from collections.abc import Iterable
@@ -25,14 +26,25 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
 
     With `error_if_nonfinite`, a norm that is nan or infinite raises RuntimeError.
     """
-    norms = [_norm(_dense(t), float(norm_type)) for t in _listed(tensors)]
-    total = _norm(numpy.asarray(norms, numpy.result_type(*{n.dtype for n in norms})), float(norm_type)) if norms else numpy.float32(0)
+    arrays = [_dense(t) for t in _listed(tensors)]
+    total: Any = numpy.float32(0)
+    if norm_type == 2 and (gpu := _on_gpu(arrays)):
+        total = gpu.total_norm(arrays)
+    elif arrays:
+        norms = [_norm(array, float(norm_type)) for array in arrays]
+        total = _norm(numpy.asarray(norms, numpy.result_type(*{n.dtype for n in norms})), float(norm_type))
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
             "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         )
-    return Tensor._wrap(numpy.asarray(total))
+    return Tensor._wrap(numpy.asarray(total) if isinstance(total, numpy.generic) else total)
+
+
+def _on_gpu(arrays: list) -> Any:
+    """Return the kernels for lists of arrays if these are all for them: floating-point, dense and on the GPU."""
+    gpu = devices.gpu and arrays and importlib.import_module("engine.backends.gpu.optim")
+    return gpu if gpu and all(map(gpu.alike, arrays)) else None
 
 
 def _dense(grad: Tensor) -> Any:
@@ -53,14 +65,17 @@ def _norm(array: Any, p: float) -> Any:
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients in place by max_norm / (total_norm + 1e-6) if that is below 1."""
-    scale = float(max_norm) / (float(total_norm.item()) + 1e-6)
-    if not scale < 1.0 and not math.isnan(scale):
-        return
-    for param in _listed(parameters):
-        if param._grad is not None:
-            grad = _dense(param._grad)
+    grads = [_dense(param._grad) for param in _listed(parameters) if param._grad is not None]
+    if gpu := _on_gpu([total_norm.array, *grads]):
+        gpu.clip(grads, float(max_norm), total_norm.array)
+    else:
+        scale = float(max_norm) / (float(total_norm.item()) + 1e-6)
+        if not scale < 1.0 and not math.isnan(scale):
+            return
+        for grad in grads:
             grad *= grad.dtype.type(scale)
-            versions.note_write(grad, "clip_grad_norm_")
+    for grad in grads:
+        versions.note_write(grad, "clip_grad_norm_")
 
 
 def clip_grad_norm_(
