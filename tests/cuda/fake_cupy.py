@@ -49,6 +49,9 @@ class FakeCupy:
     def ones(self, shape: Any, dtype: Any) -> Array:
         return self.zeros(shape, dtype) + numpy.dtype(dtype).type(1)
 
+    def arange(self, *bounds: int, dtype: Any = None) -> Array:
+        return self.array(numpy.arange(*bounds, dtype=dtype))
+
     def argsort(self, x: Array, axis: int = -1) -> Array:
         return numpy.argsort(x, axis, kind="stable").view(Array)
 

@@ -238,6 +238,29 @@ def test_add_along_axis(gpu):
         assert numpy.allclose(found, expected, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda a: a(places(4, 90) - 4),
+        lambda a: (a(places(4, (30, 3))),),
+        lambda a: (a(places(4, 90)), a(places(5, 90, 2))),
+        lambda a: (slice(None), a(places(5, 90)), None, slice(1, 3)),
+        lambda a: a(places(2, (4, 5)).astype(bool)),
+        lambda a: (slice(1, 3), 2),
+        lambda a: a(numpy.zeros((0,), "int64")),
+    ],
+)
+def test_adding_at_any_index(gpu, index):
+    x, host = values((4, 5, 6), "float64"), index(numpy.asarray)
+    value = values(x[host].shape, "float64", 2)
+    for given in (value, value[..., :1]):
+        found = kernels.put_zeros(gpu.array(given), x.shape, index(gpu.array))
+        assert numpy.allclose(found, indexing.put_zeros(given, x.shape, host), rtol=1e-13, atol=1e-13)
+        found = kernels.put(gpu.array(x), index(gpu.array), gpu.array(given), True)
+        assert numpy.allclose(found, indexing.put(x, host, given, True), rtol=1e-13, atol=1e-13)
+    assert bits(kernels.put(gpu.array(x), index(gpu.array), 3.0)) == bits(indexing.put(x, host, 3.0))
+
+
 def test_nan_and_infinity_stay_where_they_belong(gpu):
     src = numpy.array([numpy.nan, 1, numpy.inf, 2, -numpy.inf, numpy.inf])
     index = numpy.array([0, 1, 2, 1, 3, 3])
@@ -268,6 +291,7 @@ BAD = {
     "scatter_reduce": lambda m, x, i: m.scatter_prod(x, 0, i, x),
     "index_add": lambda m, x, i: m.index_add(x, 0, i[:, 0], x),
     "take_along_axis": lambda m, x, i: m.take_along_axis(x, i, 0),
+    "index_put": lambda m, x, i: m.put_zeros(x[:, :, None].repeat(4, 2), (3, 4), i),
     "embedding_backward": lambda m, x, i: m.add_rows(x[:, :, None].repeat(4, 2), i, 3),
 }
 
@@ -278,7 +302,7 @@ def test_an_index_out_of_range_is_told_at_the_next_synchronization(one, name, ba
     x, index = one.array(values((3, 4), "float32")), one.array(places(3, (3, 4)))
     index[2, 0] = bad
     found = BAD[name](kernels, x, index)
-    if bad == -1 and name in ("take_along_axis", "embedding_backward"):
+    if bad == -1 and name in ("take_along_axis", "embedding_backward", "index_put"):
         kernels.check()
         return
     BAD[name](kernels, x, index)  # a later one does not replace it
