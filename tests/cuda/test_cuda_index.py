@@ -280,6 +280,36 @@ def test_nothing_is_launched_for_no_index(one, name):
     assert launch.driver.launches == []
 
 
+def test_offsets_of_64_bits_give_the_same(one, monkeypatch):
+    x, index, src = values((5, 6, 4), "float32"), places(6, (5, 90, 4)), values((5, 90, 4), "float32", 2)
+
+    def results():
+        a, i, b = one.array(x), one.array(index), one.array(src)
+        flat = i.reshape(-1)[:90]
+        yield kernels.gather(a, 1, i)
+        yield kernels.index_select(a, 1, flat)
+        yield kernels.masked_fill(a[:, :, ::2], one.array(x > 0)[:, :, ::2], 2)
+        yield kernels.scatter(a, 1, i, b)
+        yield kernels.scatter_add(a, 1, i, b)
+        yield kernels.index_add(a, 1, flat, b)
+
+    small = [bits(found) for found in results()]
+    monkeypatch.setattr(kernels, "_SMALL", 0)
+    assert [bits(found) for found in results()] == small
+    assert all("typedef int64_t I;" in text for text in list(launch.driver.libraries)[-3:])
+
+
+def test_structs_are_packed_as_the_compiler_lays_them_out(one):
+    for small, offset in ((1 << 31, "uint32_t"), (0, "int64_t")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "_SMALL", small)
+            found, layout = kernels._layout((2, 3), (3, 1), (1, 2))
+        text = launch.source("index.cu", T="float", R="struct Sum", J="int64_t", I=offset)
+        sizes = launch.driver.sizes(text, "gather")
+        assert found == offset and sizes[-2:] == [len(layout), len(kernels._bounds("gather", 3))]
+        assert launch.driver.sizes(text, "combine")[-1] == 48
+
+
 # -- bounds ------------------------------------------------------------------------------------------------------------------
 
 BAD = {
