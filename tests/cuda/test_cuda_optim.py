@@ -163,17 +163,15 @@ def test_norm_clip_and_unscale(gpu, d):
     assert all(a.tobytes() == b.tobytes() for a, b in zip(held, grads, strict=True))
     kernels.clip(held, 3.0, norm)
     near(held, [a.astype(float) * (3 / (size + 1e-6)) for a in grads], 1, d)
-    found, held = gpu.array(numpy.float32(0)), placed(gpu, grads)
-    kernels.unscale(held, gpu.array(numpy.float32(8)), found)
+    held = placed(gpu, grads)
+    found = kernels.unscale(held, gpu.array(numpy.float32(8)))
     near(held, [a.astype(float) / 8 for a in grads], 1, d)
     assert found == 0
     for bad in (numpy.nan, numpy.inf, -numpy.inf):
         for place in (-1, 0, 16384):
             held[-1][...] = 1
             held[-1][place] = bad
-            kernels.unscale(held, gpu.array(numpy.float32(1)), found)
-            assert found == 1
-            found[...] = 0
+            assert kernels.unscale(held, gpu.array(numpy.float32(1))) == 1
 
 
 def test_norms_of_what_is_not_finite_or_nothing(gpu):
@@ -210,11 +208,11 @@ def test_the_scale_adapts(gpu, monkeypatch):
         scaler.step(optimizer)
         scaler.update()
         found[...] = bad
-        kernels.adapt(scale, taken, skipped, found, 3.0, 0.25, 2)
+        kernels.adapt(scale, taken, found, 3.0, 0.25, 2, skipped)
         assert float(scale) == scaler.get_scale() and int(taken) == scaler._get_growth_tracker()
     assert skipped == 3
     scale[...], taken[...], found[...] = 3e38, 1, 0
-    kernels.adapt(scale, taken, skipped, found, 3.0, 0.25, 2)
+    kernels.adapt(scale, taken, found, 3.0, 0.25, 2, skipped)
     assert float(scale) == numpy.float32(3e38) and taken == 0  # an infinite scale would make every gradient infinite
 
 
@@ -300,6 +298,33 @@ def test_gradients_are_clipped_without_a_synchronization(gpu, monkeypatch):
     assert launch.driver.launches == ["squares", "root", "clip"] and isinstance(norm.array, Array) and norm.dtype is engine.float32
     assert abs(float(norm.array) - engine.nn.utils.clip_grad_norm_(host, 2.0).item()) < 1e-5
     near([p.grad.array for p in there], [p.grad.array for p in host], 1, numpy.dtype("float32"))
+
+
+def test_gradients_are_unscaled_without_a_synchronization(gpu, monkeypatch):
+    monkeypatch.setattr(devices, "gpu", gpu)
+    host, there = twins(gpu, [(3, 5), (40, 7)])
+    scalers = [engine.amp.GradScaler("cpu", init_scale=3.0, growth_interval=2) for _ in range(2)]
+    optimizers = [engine.optim.SGD(params, lr=0.1) for params in (host, there)]
+    for scaler in scalers:
+        scaler.scale(engine.zeros(()))
+    scalers[1]._scale, scalers[1]._growth_tracker = (engine.Tensor._wrap(gpu.array(x)) for x in (numpy.float32(3), numpy.int32(0)))
+    for step in range(5):
+        with_gradients(host, there, step)
+        if step == 2:
+            host[1].grad[0, 0], there[1].grad.array[0, 0] = math.nan, math.nan
+        launch.driver.launches.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(engine.Tensor, "item", lambda self: pytest.fail("the host waits"))
+            scalers[1].unscale_(optimizers[1])
+        for scaler, optimizer in zip(scalers, optimizers, strict=True):
+            scaler.step(optimizer)
+        with monkeypatch.context() as patch:
+            patch.setattr(engine.Tensor, "item", lambda self: pytest.fail("the host waits"))
+            scalers[1].update()
+        scalers[0].update()
+        assert launch.driver.launches == ["unscale", *["sgd"] * (step != 2), "adapt"]
+        assert scalers[0].state_dict() == scalers[1].state_dict()
+    near([p.array for p in there], [p.array for p in host], 5, numpy.dtype("float32"))
 
 
 # -- the checks themselves, and the compiler ---------------------------------------------------------------------------------

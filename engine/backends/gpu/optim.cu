@@ -156,11 +156,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK) clip(const Row* rows, const 
 
 // Divide by *scale, and set *found to 1 if an element is infinite or nan.
 extern "C" __global__ void __launch_bounds__(BLOCK) unscale(const Row* rows, const Piece* pieces, const float* scale, float* found) {
-  const C inverse = (C)(1 / *scale);
+  const C factor = (C)(1 / *scale);
   bool bad = false;
   each<1, 1>(rows, pieces, [&](C (&e)[1]) {
     bad = bad || !isfinite(e[0]);
-    e[0] *= inverse;
+    e[0] *= factor;
   });
   if (bad) *found = 1;  // all threads that write write the same
 }
@@ -172,7 +172,7 @@ adapt(float* scale, int32_t* taken, int32_t* skipped, const float* found, double
   if (*found != 0) {
     *scale = (float)(*scale * backoff);
     *taken = 0;
-    ++*skipped;
+    if (skipped) ++*skipped;
   } else if (++*taken == interval) {
     const float grown = (float)(*scale * growth);
     if (isfinite(grown)) *scale = grown;

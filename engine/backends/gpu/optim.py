@@ -133,12 +133,15 @@ def clip(arrays: Sequence[Any], max_norm: float, norm: Any) -> None:
         _launched("clip", [same], (max_norm, norm.data.ptr))
 
 
-def unscale(arrays: Sequence[Any], scale: Any, found: Any) -> None:
-    """Divide by `scale`, and set `found` to 1 if an element is infinite or nan. Both are float32 arrays of one element."""
+def unscale(arrays: Sequence[Any], scale: Any) -> Any:
+    """Divide by `scale`, a float32 array of one element. Return 1 if an element is infinite or nan, else 0, as a 0-d float32 array."""
+    found = cupy.zeros((), numpy.float32)
     for same in _by_dtype(arrays):
         _launched("unscale", [same], (scale.data.ptr, found.data.ptr))
+    return found
 
 
-def adapt(scale: Any, taken: Any, skipped: Any, found: Any, growth: float, backoff: float, interval: int) -> None:
-    """Adapt the scale of a `GradScaler` in place after a step, and count the steps taken in a row and the skipped ones (int32)."""
-    _kernel("adapt", "float")(1, 32, *[a.data.ptr for a in (scale, taken, skipped, found)], growth, backoff, interval)
+def adapt(scale: Any, taken: Any, found: Any, growth: float, backoff: float, interval: int, skipped: Any = None) -> None:
+    """Adapt the scale of a `GradScaler` in place after a step, and count the steps taken in a row and those skipped (int32)."""
+    addresses = [_address(array) for array in (scale, taken, skipped, found)]
+    _kernel("adapt", "float")(1, 32, *addresses, growth, backoff, interval)

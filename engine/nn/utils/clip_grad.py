@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 import warnings
 from collections.abc import Iterable
@@ -28,7 +27,7 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     """
     arrays = [_dense(t) for t in _listed(tensors)]
     total: Any = numpy.float32(0)
-    if norm_type == 2 and (gpu := _on_gpu(arrays)):
+    if norm_type == 2 and (gpu := devices.list_kernels(arrays)):
         total = gpu.total_norm(arrays)
     elif arrays:
         norms = [_norm(array, float(norm_type)) for array in arrays]
@@ -39,12 +38,6 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
             "this error and scale the gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
         )
     return Tensor._wrap(numpy.asarray(total) if isinstance(total, numpy.generic) else total)
-
-
-def _on_gpu(arrays: list) -> Any:
-    """Return the kernels for lists of arrays if these are all for them: floating-point, dense and on the GPU."""
-    gpu = devices.gpu and arrays and importlib.import_module("engine.backends.gpu.optim")
-    return gpu if gpu and all(map(gpu.alike, arrays)) else None
 
 
 def _dense(grad: Tensor) -> Any:
@@ -66,7 +59,7 @@ def _norm(array: Any, p: float) -> Any:
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients in place by max_norm / (total_norm + 1e-6) if that is below 1."""
     grads = [_dense(param._grad) for param in _listed(parameters) if param._grad is not None]
-    if gpu := _on_gpu([total_norm.array, *grads]):
+    if gpu := devices.list_kernels([total_norm.array, *grads]):
         gpu.clip(grads, float(max_norm), total_norm.array)
     else:
         scale = float(max_norm) / (float(total_norm.item()) + 1e-6)
