@@ -7,8 +7,7 @@ import re
 import ml_dtypes
 import numpy
 import pytest
-from emulate import Emulator
-from fake_cupy import FakeCupy
+from fake_cupy import emulated
 
 from engine.backends import indexing
 from engine.backends.gpu import launch
@@ -22,23 +21,18 @@ SUMMED = ["bool", "int8", "int32", "int64", "float16", BF16, "float32", "float64
 
 @pytest.fixture(params=[0, 1, 2], ids=lambda seed: f"order{seed}")
 def gpu(request, monkeypatch):
-    fake = FakeCupy()
-    monkeypatch.setattr(kernels, "cupy", fake)
-    monkeypatch.setattr(launch, "driver", Emulator(request.param))
     monkeypatch.setattr(kernels, "_faults", {})
+    fake = emulated(monkeypatch, kernels, request.param)
     yield fake
     assert fake.intact()
     kernels.check()
 
 
 @pytest.fixture
-def one(request, monkeypatch):
+def one(monkeypatch):
     """The same in a single order, for what is about shapes and dtypes."""
-    request.getfixturevalue("monkeypatch")
-    fake = FakeCupy()
-    monkeypatch.setattr(kernels, "cupy", fake)
-    monkeypatch.setattr(launch, "driver", Emulator())
     monkeypatch.setattr(kernels, "_faults", {})
+    fake = emulated(monkeypatch, kernels)
     yield fake
     assert fake.intact()
 
@@ -188,14 +182,11 @@ def test_runs_of_every_length_add_up(gpu, n, places_):
     assert (kernels.scatter_add(gpu.zeros(places_, "float64"), 0, gpu.array(index), gpu.array(src)) == expected).all()
 
 
-def test_results_are_the_same_bits_in_every_order(monkeypatch):
+def test_results_are_the_same_bits_in_every_order(one, monkeypatch):
     x, src, index = values(5, "float32"), values(1000, "float32", 2), places(5, 1000)
     found = set()
     for seed in range(4):
-        fake = FakeCupy()
-        monkeypatch.setattr(kernels, "cupy", fake)
-        monkeypatch.setattr(kernels, "_faults", {})
-        monkeypatch.setattr(launch, "driver", Emulator(seed))
+        fake = emulated(monkeypatch, kernels, seed)
         found.add(kernels.scatter_add(fake.array(x), 0, fake.array(index), fake.array(src)).tobytes())
     assert len(found) == 1
 
@@ -393,12 +384,9 @@ def test_a_planted_fault_is_caught(monkeypatch, right, wrong):
         assert real(file, **types).count(right) == 1
         return real(file, **types).replace(right, wrong)
 
-    fake, n = FakeCupy(), 200
+    fake, n = emulated(monkeypatch, kernels, 2), 200
     monkeypatch.setattr(launch, "source", planted)
-    monkeypatch.setattr(launch, "driver", Emulator(2))
-    monkeypatch.setattr(kernels, "cupy", fake)
     monkeypatch.setattr(kernels, "_faults", {})
-    monkeypatch.setattr(kernels, "_kernel", kernels._kernel.__wrapped__)
     index = numpy.sort(places(3, n))
     found = kernels.add_rows(fake.array(numpy.arange(1.0, n + 1)[:, None]), fake.array(index), 3)
     assert not fake.intact() or (found[:, 0] != numpy.bincount(index, numpy.arange(1.0, n + 1))).any()

@@ -9,8 +9,7 @@ import re
 import ml_dtypes
 import numpy
 import pytest
-from emulate import Emulator
-from fake_cupy import Array, FakeCupy
+from fake_cupy import Array, emulated
 
 import engine
 from engine.backends.gpu import launch
@@ -27,11 +26,7 @@ each_float = pytest.mark.parametrize("d", FLOATS, ids=str)
 
 @pytest.fixture(params=[0, 1, 2], ids=lambda seed: f"order{seed}")
 def gpu(request, monkeypatch):
-    fake = FakeCupy()
-    monkeypatch.setattr(kernels, "cupy", fake)
-    monkeypatch.setattr(launch, "driver", Emulator(request.param))
-    kernels._rows.cache_clear()
-    kernels._pieces.cache_clear()
+    fake = emulated(monkeypatch, kernels, request.param)
     yield fake
     assert fake.intact()
 
@@ -187,9 +182,7 @@ def test_norms_of_what_is_not_finite_or_nothing(gpu):
 def test_norms_are_the_same_bits_in_every_order(monkeypatch):
     found = set()
     for seed in range(4):
-        fake = FakeCupy()
-        monkeypatch.setattr(kernels, "cupy", fake)
-        monkeypatch.setattr(launch, "driver", Emulator(seed))
+        fake = emulated(monkeypatch, kernels, seed)
         found.add(kernels.total_norm(placed(fake, draw("float64", 1))).tobytes())
     assert len(found) == 1
 
@@ -342,12 +335,9 @@ def test_gradients_are_unscaled_without_a_synchronization(gpu, monkeypatch):
     ],
 )
 def test_a_planted_fault_is_caught(monkeypatch, right, wrong):
-    gpu, real = FakeCupy(), launch.source
-    monkeypatch.setattr(kernels, "cupy", gpu)
-    monkeypatch.setattr(launch, "driver", Emulator(2))
+    gpu, real = emulated(monkeypatch, kernels, 2), launch.source
     assert real("optim.cu", T="float").count(right) == 1
     monkeypatch.setattr(launch, "source", lambda file, **types: real(file, **types).replace(right, wrong))
-    monkeypatch.setattr(kernels, "_kernel", kernels._kernel.__wrapped__)
     start, gradients = draw("float32", 0), [draw("float32", seed) for seed in (1, 2)]
     found = adam(gpu, start, gradients, ADAM[0])
     expected = stepped(engine.optim.Adam, start, gradients, **ADAM[0])

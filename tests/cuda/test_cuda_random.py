@@ -10,7 +10,7 @@ import numpy
 import pytest
 import scipy.stats
 from emulate import Emulator, Guarded
-from fake_cupy import FakeCupy
+from fake_cupy import emulated
 
 import engine
 from engine.backends import kernels_random
@@ -29,9 +29,7 @@ each_float = pytest.mark.parametrize("d", FLOATS, ids=str)
 
 @pytest.fixture
 def gpu(monkeypatch):
-    fake = FakeCupy()
-    monkeypatch.setattr(kernels, "cupy", fake)
-    monkeypatch.setattr(launch, "driver", Emulator())
+    fake = emulated(monkeypatch, kernels)
     yield fake
     assert fake.intact()
 
@@ -86,9 +84,8 @@ def test_values_do_not_depend_on_the_launch(gpu, monkeypatch, block):
     found = kernels.normal(philox(), 1003, F32)
     real = launch.source
     monkeypatch.setattr(launch, "source", lambda file, **types: real(file, **types).replace("BLOCK = 256", f"BLOCK = {block}"))
-    monkeypatch.setattr(launch, "driver", Emulator(2))
+    emulated(monkeypatch, kernels, 2)
     monkeypatch.setattr(kernels, "_BLOCK", block)
-    monkeypatch.setattr(kernels, "_kernel", kernels._kernel.__wrapped__)
     assert kernels.normal(philox(), 1003, F32).tobytes() == found.tobytes()
 
 
@@ -325,7 +322,6 @@ def test_host_algorithms_draw_the_words_of_the_gpu(cuda):
 def test_a_planted_fault_is_caught(gpu, monkeypatch, right, wrong):
     real = launch.source
     monkeypatch.setattr(launch, "source", lambda file, **types: real(file, **types).replace(right, wrong))
-    monkeypatch.setattr(kernels, "_kernel", kernels._kernel.__wrapped__)
     assert real("random.cu", T="float", P="float").count(right) >= 1
     x = numpy.asarray(kernels.normal(philox(), N - 1, F32), float)
     related = (
