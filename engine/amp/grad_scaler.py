@@ -13,7 +13,7 @@ import numpy
 
 from ..autograd import no_grad
 from ..base import dtypes
-from ..core import devices
+from ..core import devices, versions
 from ..core.create import full
 from ..core.tensor import Tensor
 
@@ -92,8 +92,7 @@ class GradScaler:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        inverse = float(numpy.float32(1 / float(scale.item())))
-        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, scale.device, False)
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, scale, False)
         state["stage"] = OptState.UNSCALED
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -125,7 +124,7 @@ class GradScaler:
         """Step an optimizer that unscales gradients itself, from its attributes `grad_scale` and `found_inf`."""
         ready = state["stage"] is OptState.READY
         if ready:
-            state["found_inf_per_device"] = self._unscale_grads_(optimizer, 1.0, scale.device, True)
+            state["found_inf_per_device"] = self._unscale_grads_(optimizer, full((), 1.0, dtype=dtypes.float32, device=scale.device), True)
         before = getattr(optimizer, "grad_scale", None)
         optimizer.grad_scale = (scale if before is None else scale * before) if ready else before
         optimizer.found_inf = sum(x.to(scale.device) for x in state["found_inf_per_device"].values())
@@ -153,10 +152,14 @@ class GradScaler:
                     )
                 scale.copy_(new_scale.reshape(()))
             else:
-                found = [float(x.item()) for s in self._per_optimizer_states.values() for x in s["found_inf_per_device"].values()]
+                found = [x.to(scale.device) for s in self._per_optimizer_states.values() for x in s["found_inf_per_device"].values()]
                 if not found:
                     raise AssertionError("No inf checks were recorded prior to update.")
-                self._adapt(scale, tracker, any(found))
+                if gpu := devices.list_kernels([scale.array]):
+                    total = sum(found[1:], found[0]).array
+                    gpu.adapt(scale.array, tracker.array, total, self._growth_factor, self._backoff_factor, self._growth_interval)
+                else:
+                    self._adapt(scale, tracker, any(float(x.item()) for x in found))
         self._per_optimizer_states = defaultdict(_new_state)
 
     def _adapt(self, scale: Tensor, tracker: Tensor, found: bool) -> None:
@@ -176,24 +179,34 @@ class GradScaler:
 
     # -- gradients -------------------------------------------------------------------------------------------------------------
 
-    def _unscale_grads_(self, optimizer: Any, inverse: float, home: Any, allow_fp16: bool) -> dict[Any, Tensor]:
-        """Multiply the gradients by `inverse`; return {device: 1.0 if any gradient there was infinite or nan, else 0.0}."""
-        found: dict[Any, Any] = {}
+    def _unscale_grads_(self, optimizer: Any, scale: Tensor, allow_fp16: bool) -> dict[Any, Tensor]:
+        """Divide the gradients by `scale`; return {device: 1.0 if any gradient there was infinite or nan, else 0.0}."""
+        grads: dict[Any, list[Tensor]] = defaultdict(list)
+        for param in (p for group in optimizer.param_groups for p in group["params"]):
+            if not isinstance(param, Tensor):
+                raise AssertionError(f"expected param to be torch.Tensor, got {type(param).__name__}")
+            if param.grad is None:
+                continue
+            if not allow_fp16 and param.grad.dtype == dtypes.float16:
+                raise ValueError("Attempting to unscale FP16 gradients.")
+            grad = param.grad._values() if param.grad.is_sparse else param.grad
+            grads[grad.device].append(grad)
         with no_grad():
-            for param in (p for group in optimizer.param_groups for p in group["params"]):
-                if not isinstance(param, Tensor):
-                    raise AssertionError(f"expected param to be torch.Tensor, got {type(param).__name__}")
-                if param.grad is None:
-                    continue
-                if not allow_fp16 and param.grad.dtype == dtypes.float16:
-                    raise ValueError("Attempting to unscale FP16 gradients.")
-                grad = param.grad._values() if param.grad.is_sparse else param.grad
-                xp = devices.namespace(grad.array)
-                beyond = xp.logical_not(xp.all(xp.isfinite(grad.array)))
-                found[grad.device] = xp.logical_or(found[grad.device], beyond) if grad.device in found else beyond
-                if inverse != 1.0:
-                    grad.mul_(inverse)
-        return {device: Tensor._wrap(devices.namespace(yes).asarray(yes, numpy.float32)) for device, yes in found.items()}
+            return {device: self._unscaled(of_device, scale.to(device)) for device, of_device in grads.items()}
+
+    def _unscaled(self, grads: list[Tensor], scale: Tensor) -> Tensor:
+        """Divide gradients on one device by `scale`; return 1.0 if any was infinite or nan, else 0.0."""
+        if gpu := devices.list_kernels([scale.array, *[grad.array for grad in grads]]):
+            for grad in grads:
+                versions.note_write(grad.array, "unscale_")
+            return Tensor._wrap(gpu.unscale([grad.array for grad in grads], scale.array))
+        inverse, bad = float(numpy.float32(1 / float(scale.item()))), False
+        for grad in grads:
+            xp = devices.namespace(grad.array)
+            bad = xp.logical_or(bad, xp.logical_not(xp.all(xp.isfinite(grad.array))))
+            if inverse != 1.0:
+                grad.mul_(inverse)
+        return Tensor._wrap(xp.asarray(bad, numpy.float32))
 
     def _on(self, device: Any) -> Tensor:
         scale = self._scale

@@ -48,14 +48,14 @@ def in_memory_order(x: Any, index: tuple, value: Any) -> tuple:
 def put_zeros(value: Any, shape: tuple, index: Any) -> Any:
     """Return zeros of `shape` with `value` added at `index`."""
     out = new_zeros(value, shape)
-    if _once(index):
+    if once(index):
         out[index] = value
     else:
         _add_at(out, index, value)
     return out
 
 
-def _once(index: Any) -> bool:
+def once(index: Any) -> bool:
     """Whether an index cannot select a place twice: it contains no array of integers."""
     items = index if isinstance(index, tuple) else (index,)
     return all(not hasattr(i, "dtype") or i.dtype.kind == "b" for i in items)

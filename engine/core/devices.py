@@ -141,6 +141,12 @@ def cuda() -> Any:
     return gpu
 
 
+def list_kernels(arrays: list) -> Any:
+    """Return the GPU's kernels for lists of arrays, `backends.gpu.optim`, if all of these arrays are for them; else None."""
+    kernels = importlib.import_module("engine.backends.gpu.optim") if gpu is not None and arrays else None
+    return kernels if kernels is not None and all(map(kernels.alike, arrays)) else None
+
+
 def cuda_available() -> bool:
     """Whether a GPU can be used."""
     try:

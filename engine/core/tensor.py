@@ -388,7 +388,7 @@ class Tensor:
         """Return the value of a one-element tensor as a Python number. Raises RuntimeError for any other number of elements."""
         if self.array.size != 1:
             raise RuntimeError(f"a Tensor with {self.array.size} elements cannot be converted to Scalar")
-        value = self.array.reshape(()).item()
+        value = self._host().reshape(()).item()
         return float(value) if self.dtype is dtypes.bfloat16 else value
 
     def tolist(self) -> Any:
@@ -468,7 +468,7 @@ class Tensor:
         if self.array.size != 1:
             kind = "no values" if self.array.size == 0 else "more than one value"
             raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
-        return bool(self.array.reshape(()))
+        return bool(self._host().reshape(()))
 
     def _scalar(self) -> Any:
         if self.array.size != 1:

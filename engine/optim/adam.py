@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
-from .optimizer import Optimizer, count, decayed, held, mix, mix_square, number, one_number, options, plain, start
+from .optimizer import Optimizer, count, decayed, held, held_like, library, mix, mix_square, number, one_number, options, plain, start
 
 
 def _decayed(xp: Any, p: Any, g: Any, lr: float, group: dict, out: Any) -> Any:
@@ -54,6 +55,18 @@ class Adam(Optimizer):
         xp.divide(m, a, out=a)
         a *= lr / (1 - beta1**t)
         p -= a
+
+    def _update_list(self, gpu: Any, given: list, group: dict) -> None:
+        names = ("exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []))
+        lists = defaultdict(list)
+        for p, g, state in given:
+            if not state:
+                start(state, library(p), p, *names)
+            lists[p.dtype, count(state)].append((p, g, *[held_like(gpu, p, state, name) for name in names]))
+        options = {"lr": number(group["lr"]), "betas": tuple(map(number, group["betas"])), "decoupled": group["decoupled_weight_decay"]}
+        options |= {name: group[name] for name in ("eps", "weight_decay", "maximize")}
+        for (_, t), rows in lists.items():
+            gpu.adam(*zip(*rows, strict=True), step=t, **options)
 
 
 class AdamW(Adam):

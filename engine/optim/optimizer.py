@@ -246,10 +246,16 @@ class Optimizer:
         if self.defaults.get("differentiable"):
             self._recorded(name)
             return loss
+        gpu = self._update_list and devices.gpu and importlib.import_module("engine.backends.gpu.optim")
         for group in self.param_groups:
+            together = []
             for p in group["params"]:
                 if p._grad is not None:
                     array, grad = p.array, p._grad.array
+                    if gpu and gpu.alike(array, grad):
+                        together.append((array, grad, self.state[p]))
+                        inplace.note_write_to(p, name)
+                        continue
                     if grad.__class__ is Coo:
                         grad = grad.coalesced()
                         self._update_sparse(library(grad.values), array, -grad if group.get("maximize") else grad, self.state[p], group)
@@ -259,6 +265,8 @@ class Optimizer:
                     xp = library(grad)  # a negated 0-d array would be a scalar
                     update(xp, array, xp.asarray(-grad) if group.get("maximize") else grad, self.state[p], group)
                     inplace.note_write_to(p, name)
+            if together:
+                self._update_list(gpu, together, group)
         return loss
 
     def _recorded(self, name: str) -> None:
@@ -285,6 +293,8 @@ class Optimizer:
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         """Update the array `p` in place from its gradient `g`, which must not be modified; `state` holds Tensors and numbers."""
         raise NotImplementedError(f"{type(self).__name__} has no update rule")
+
+    _update_list: Callable | None = None  # `_update` for parameters on a GPU, [(p, g, state), ...], in one launch for each dtype
 
     def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         """Update `p` from a sparse gradient, with values `g.values` at unique indices `g.indices`."""
@@ -497,6 +507,15 @@ def held(state: dict, name: str) -> Any:
 def one_number(value: float) -> Tensor:
     """Return a 0-d state tensor in float32, or in float64 if that is the default dtype."""
     return Tensor._wrap(numpy.full((), value, dtypes.default.numpy if dtypes.default is dtypes.float64 else dtypes.F32))
+
+
+def held_like(gpu: Any, p: Any, state: dict, name: str) -> Any:
+    """Return a state array laid out in memory as its parameter on a GPU; one that was loaded may not be."""
+    if not gpu.alike(p, state[name].array):
+        copy = library(p).empty_like(p)
+        copy[...] = state[name].array
+        state[name] = Tensor._wrap(copy)
+    return state[name].array
 
 
 def decayed(xp: Any, p: Any, g: Any, weight_decay: float, out: Any) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, count, decayed, held, number, one_number, options, plain, start
+from .optimizer import Optimizer, count, decayed, held, held_like, library, number, one_number, options, plain, start
 
 
 class SGD(Optimizer):
@@ -41,6 +42,17 @@ class SGD(Optimizer):
             g = g + momentum * buffer.array if group["nesterov"] else buffer.array
         xp.multiply(g, number(group["lr"]), out=step)
         p -= step
+
+    def _update_list(self, gpu: Any, given: list, group: dict) -> None:
+        lists = defaultdict(list)
+        for p, g, state in given:
+            first = group["momentum"] != 0 and state.get("momentum_buffer") is None
+            if first:
+                state["momentum_buffer"] = Tensor._wrap(library(p).empty_like(p))
+            lists[p.dtype, first].append((p, g, held_like(gpu, p, state, "momentum_buffer") if group["momentum"] else None))
+        options = {name: group[name] for name in ("momentum", "dampening", "weight_decay", "nesterov", "maximize")}
+        for (_, first), rows in lists.items():
+            gpu.sgd(*zip(*rows, strict=True), lr=number(group["lr"]), first=first, **options)
 
     def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if group["weight_decay"] != 0:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import Any
 
 import numpy
-from emulate import Guarded
+from emulate import Emulator, Guarded
+
+from engine.backends.gpu import launch
 
 
 class Array(numpy.ndarray):
@@ -49,6 +52,9 @@ class FakeCupy:
     def ones(self, shape: Any, dtype: Any) -> Array:
         return self.zeros(shape, dtype) + numpy.dtype(dtype).type(1)
 
+    def arange(self, *bounds: int, dtype: Any = None) -> Array:
+        return self.array(numpy.arange(*bounds, dtype=dtype))
+
     def argsort(self, x: Array, axis: int = -1) -> Array:
         return numpy.argsort(x, axis, kind="stable").view(Array)
 
@@ -59,3 +65,14 @@ class FakeCupy:
 
     def intact(self) -> bool:
         return all(guard.intact() for guard in self.guards)
+
+
+def emulated(monkeypatch: Any, module: Any, seed: int = 0) -> FakeCupy:
+    """Let the kernels of a module run on the emulator, and return its CuPy. What the module caches is its own for this test."""
+    fake = FakeCupy()
+    monkeypatch.setattr(module, "cupy", fake)
+    monkeypatch.setattr(launch, "driver", Emulator(seed))
+    for name, value in list(vars(module).items()):
+        if hasattr(value, "cache_parameters"):
+            monkeypatch.setattr(module, name, functools.lru_cache(**value.cache_parameters())(value.__wrapped__))
+    return fake

@@ -283,6 +283,7 @@ class Cuda(types.ModuleType):
         self.__dict__.update({name: globals()[name] for name in _NAMES}, __path__=real.cuda.__path__, runtime=_Runtime("runtime"))
         self.nvtx = types.SimpleNamespace(Mark=lambda *a: None, RangePush=lambda *a: None, RangePop=lambda: None)
         self.PinnedMemoryPool = MemoryPool
+        self.alloc_pinned_memory = bytearray
         self.set_pinned_memory_allocator = lambda allocator: None
 
     def __getattr__(self, name: str) -> Any:

@@ -7,8 +7,7 @@ import re
 import ml_dtypes
 import numpy
 import pytest
-from emulate import Emulator
-from fake_cupy import FakeCupy
+from fake_cupy import emulated
 
 from engine.backends import indexing
 from engine.backends.gpu import launch
@@ -22,23 +21,18 @@ SUMMED = ["bool", "int8", "int32", "int64", "float16", BF16, "float32", "float64
 
 @pytest.fixture(params=[0, 1, 2], ids=lambda seed: f"order{seed}")
 def gpu(request, monkeypatch):
-    fake = FakeCupy()
-    monkeypatch.setattr(kernels, "cupy", fake)
-    monkeypatch.setattr(launch, "driver", Emulator(request.param))
     monkeypatch.setattr(kernels, "_faults", {})
+    fake = emulated(monkeypatch, kernels, request.param)
     yield fake
     assert fake.intact()
     kernels.check()
 
 
 @pytest.fixture
-def one(request, monkeypatch):
+def one(monkeypatch):
     """The same in a single order, for what is about shapes and dtypes."""
-    request.getfixturevalue("monkeypatch")
-    fake = FakeCupy()
-    monkeypatch.setattr(kernels, "cupy", fake)
-    monkeypatch.setattr(launch, "driver", Emulator())
     monkeypatch.setattr(kernels, "_faults", {})
+    fake = emulated(monkeypatch, kernels)
     yield fake
     assert fake.intact()
 
@@ -188,14 +182,11 @@ def test_runs_of_every_length_add_up(gpu, n, places_):
     assert (kernels.scatter_add(gpu.zeros(places_, "float64"), 0, gpu.array(index), gpu.array(src)) == expected).all()
 
 
-def test_results_are_the_same_bits_in_every_order(monkeypatch):
+def test_results_are_the_same_bits_in_every_order(one, monkeypatch):
     x, src, index = values(5, "float32"), values(1000, "float32", 2), places(5, 1000)
     found = set()
     for seed in range(4):
-        fake = FakeCupy()
-        monkeypatch.setattr(kernels, "cupy", fake)
-        monkeypatch.setattr(kernels, "_faults", {})
-        monkeypatch.setattr(launch, "driver", Emulator(seed))
+        fake = emulated(monkeypatch, kernels, seed)
         found.add(kernels.scatter_add(fake.array(x), 0, fake.array(index), fake.array(src)).tobytes())
     assert len(found) == 1
 
@@ -238,6 +229,29 @@ def test_add_along_axis(gpu):
         assert numpy.allclose(found, expected, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda a: a(places(4, 90) - 4),
+        lambda a: (a(places(4, (30, 3))),),
+        lambda a: (a(places(4, 90)), a(places(5, 90, 2))),
+        lambda a: (slice(None), a(places(5, 90)), None, slice(1, 3)),
+        lambda a: a(places(2, (4, 5)).astype(bool)),
+        lambda a: (slice(1, 3), 2),
+        lambda a: a(numpy.zeros((0,), "int64")),
+    ],
+)
+def test_adding_at_any_index(gpu, index):
+    x, host = values((4, 5, 6), "float64"), index(numpy.asarray)
+    value = values(x[host].shape, "float64", 2)
+    for given in (value, value[..., :1]):
+        found = kernels.put_zeros(gpu.array(given), x.shape, index(gpu.array))
+        assert numpy.allclose(found, indexing.put_zeros(given, x.shape, host), rtol=1e-13, atol=1e-13)
+        found = kernels.put(gpu.array(x), index(gpu.array), gpu.array(given), True)
+        assert numpy.allclose(found, indexing.put(x, host, given, True), rtol=1e-13, atol=1e-13)
+    assert bits(kernels.put(gpu.array(x), index(gpu.array), 3.0)) == bits(indexing.put(x, host, 3.0))
+
+
 def test_nan_and_infinity_stay_where_they_belong(gpu):
     src = numpy.array([numpy.nan, 1, numpy.inf, 2, -numpy.inf, numpy.inf])
     index = numpy.array([0, 1, 2, 1, 3, 3])
@@ -257,6 +271,36 @@ def test_nothing_is_launched_for_no_index(one, name):
     assert launch.driver.launches == []
 
 
+def test_offsets_of_64_bits_give_the_same(one, monkeypatch):
+    x, index, src = values((5, 6, 4), "float32"), places(6, (5, 90, 4)), values((5, 90, 4), "float32", 2)
+
+    def results():
+        a, i, b = one.array(x), one.array(index), one.array(src)
+        flat = i.reshape(-1)[:90]
+        yield kernels.gather(a, 1, i)
+        yield kernels.index_select(a, 1, flat)
+        yield kernels.masked_fill(a[:, :, ::2], one.array(x > 0)[:, :, ::2], 2)
+        yield kernels.scatter(a, 1, i, b)
+        yield kernels.scatter_add(a, 1, i, b)
+        yield kernels.index_add(a, 1, flat, b)
+
+    small = [bits(found) for found in results()]
+    monkeypatch.setattr(kernels, "_SMALL", 0)
+    assert [bits(found) for found in results()] == small
+    assert all("typedef int64_t I;" in text for text in list(launch.driver.libraries)[-3:])
+
+
+def test_structs_are_packed_as_the_compiler_lays_them_out(one):
+    for small, offset in ((1 << 31, "uint32_t"), (0, "int64_t")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kernels, "_SMALL", small)
+            found, layout = kernels._layout((2, 3), (3, 1), (1, 2))
+        text = launch.source("index.cu", T="float", R="struct Sum", J="int64_t", I=offset)
+        sizes = launch.driver.sizes(text, "gather")
+        assert found == offset and sizes[-2:] == [len(layout), len(kernels._bounds("gather", 3))]
+        assert launch.driver.sizes(text, "combine")[-1] == 48
+
+
 # -- bounds ------------------------------------------------------------------------------------------------------------------
 
 BAD = {
@@ -268,6 +312,7 @@ BAD = {
     "scatter_reduce": lambda m, x, i: m.scatter_prod(x, 0, i, x),
     "index_add": lambda m, x, i: m.index_add(x, 0, i[:, 0], x),
     "take_along_axis": lambda m, x, i: m.take_along_axis(x, i, 0),
+    "index_put": lambda m, x, i: m.put_zeros(x[:, :, None].repeat(4, 2), (3, 4), i),
     "embedding_backward": lambda m, x, i: m.add_rows(x[:, :, None].repeat(4, 2), i, 3),
 }
 
@@ -278,7 +323,7 @@ def test_an_index_out_of_range_is_told_at_the_next_synchronization(one, name, ba
     x, index = one.array(values((3, 4), "float32")), one.array(places(3, (3, 4)))
     index[2, 0] = bad
     found = BAD[name](kernels, x, index)
-    if bad == -1 and name in ("take_along_axis", "embedding_backward"):
+    if bad == -1 and name in ("take_along_axis", "embedding_backward", "index_put"):
         kernels.check()
         return
     BAD[name](kernels, x, index)  # a later one does not replace it
@@ -339,12 +384,9 @@ def test_a_planted_fault_is_caught(monkeypatch, right, wrong):
         assert real(file, **types).count(right) == 1
         return real(file, **types).replace(right, wrong)
 
-    fake, n = FakeCupy(), 200
+    fake, n = emulated(monkeypatch, kernels, 2), 200
     monkeypatch.setattr(launch, "source", planted)
-    monkeypatch.setattr(launch, "driver", Emulator(2))
-    monkeypatch.setattr(kernels, "cupy", fake)
     monkeypatch.setattr(kernels, "_faults", {})
-    monkeypatch.setattr(kernels, "_kernel", kernels._kernel.__wrapped__)
     index = numpy.sort(places(3, n))
     found = kernels.add_rows(fake.array(numpy.arange(1.0, n + 1)[:, None]), fake.array(index), 3)
     assert not fake.intact() or (found[:, 0] != numpy.bincount(index, numpy.arange(1.0, n + 1))).any()

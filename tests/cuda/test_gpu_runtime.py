@@ -47,8 +47,9 @@ def test_properties_of_the_gpu(stand_in):
         cuda.set_device(3)
     with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
         cuda.set_device("cpu")
+    before = engine.initial_seed()
     cuda.manual_seed_all(5)
-    assert engine.initial_seed() == 5
+    assert cuda.initial_seed() == 5 and engine.initial_seed() == before
 
 
 def test_each_of_several_gpus_is_asked_for_itself(three_gpus):

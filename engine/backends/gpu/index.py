@@ -19,9 +19,10 @@ from . import launch
 
 _BLOCK, _PIECE = 256, 64  # as in index.cu
 _OPS = ("gather", "take_along_axis", "index_select", "embedding", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
-_OPS += ("add_along_axis", "embedding_backward")
+_OPS += ("add_along_axis", "embedding_backward", "index_put")
 _MOVED = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "complex128_t"}  # what is moved for an element of this size
 _NO_INDEX = -(1 << 63)
+_SMALL = 1 << 31  # offsets below it are computed in 32 bits
 _faults: dict[int, numpy.ndarray] = {}  # device -> `Fault` of index.cu in pinned memory, which kernels write and the host reads
 
 
@@ -71,7 +72,7 @@ def _layout(shape: tuple, *strides: tuple, reach: int = 0) -> tuple[str, bytes]:
         raise NotImplementedError(f"indexing {len(dims)} dimensions that cannot be merged; 8 are supported on a GPU")
     size, sizes, places = math.prod(shape), [n for n, *_ in dims], [step for _, *steps in dims for step in steps]
     last = [sum((n - 1) * steps[k] for n, *steps in dims) for k in range(len(strides))]
-    small = max(size, reach, *last) < 1 << 31 and min(places, default=0) >= 0
+    small = max(size, reach, *last) < _SMALL and min(places, default=0) >= 0
     code, head = ("I", "Ii") if small else ("q", "qi4x")
     missing = 8 - len(dims)
     sizes, places = sizes + [1] * missing, places + [0] * (missing * len(strides))
@@ -138,7 +139,7 @@ def _taken(x: Any, dim: int, index: Any, op: str, wrap: bool = False, skip: int 
         width = math.prod(x.shape[dim + 1 :]) * x.itemsize  # of a slice, in bytes
         unit = math.gcd(16, width, x.data.ptr, out.data.ptr)
         size = out.nbytes // unit
-        offset = "uint32_t" if size < 1 << 31 else "int64_t"
+        offset = "uint32_t" if size < _SMALL else "int64_t"
         run = _kernel("take", _MOVED[unit], launch.TYPES[index.dtype.name], offset)
         bounds = _bounds(op, x.shape[dim], wrap)
         run(_blocks(size), _BLOCK, x.data.ptr, index.data.ptr, out.data.ptr, size, index.size, width // unit, skip, bounds)
@@ -308,4 +309,36 @@ def add_rows(value: Any, index: Any, count: int, padding_idx: int | None = None,
         skip = _NO_INDEX if padding_idx is None else padding_idx % count
         keys = _keys(index.reshape(-1), (count,), 0, "embedding_backward", True, skip)
         _combine(out, keys, value, "Sum", length=length, mean=scale)
+    return out
+
+
+def _add_at(out: Any, index: Any, value: Any) -> None:
+    """`out[index] += value`, adding twice to a place that occurs twice. Only a single array of rows is checked for its bounds."""
+    rows = index[0] if isinstance(index, tuple) and len(index) == 1 else index
+    if hasattr(rows, "dtype") and rows.dtype.kind == "i" and out.ndim:
+        shape, length = (*rows.shape, *out.shape[1:]), math.prod(out.shape[1:])
+        keys = _keys(rows.reshape(-1), out.shape[:1], 0, "index_put", True) if rows.size and length else None
+    else:
+        places = cupy.arange(out.size, dtype=numpy.int64).reshape(out.shape)[index]
+        shape, length, keys = places.shape, 1, places.reshape(-1) if places.size else None
+    if keys is not None:
+        _combine(out, keys, cupy.broadcast_to(cupy.asarray(value), shape), "Sum", length=length)
+
+
+def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
+    """Return a copy of `x` with `value` written, or added, at `index`."""
+    if not accumulate:
+        return indexing.put(x, index, value)
+    out = cupy.array(x, order="C")
+    _add_at(out, index, value)
+    return out
+
+
+def put_zeros(value: Any, shape: tuple, index: Any) -> Any:
+    """Return zeros of `shape` with `value` added at `index`."""
+    out = cupy.zeros(shape, value.dtype)
+    if indexing.once(index):
+        out[index] = value
+    else:
+        _add_at(out, index, value)
     return out

@@ -20,12 +20,29 @@ from cupyx.scipy import special
 
 from ...base.errors import OutOfMemoryError, Refused
 from ...base.layout import axes_of, inverse
-from ..indexing import scatter_prod as _scatter_prod
 from ..primitives import fill, of_kind
 from ..reduction import _empty, count
-from ..reference import _along, _axis, _through_host
+from ..reference import _along, _axis
 from ..special import SCIPY, forwarded
-from . import elementwise, plain  # noqa: F401  the call path finds `elementwise` here
+from . import elementwise, index, plain  # noqa: F401  the call path finds `elementwise` here
+from .index import (  # noqa: F401
+    add_along_axis,
+    add_rows,
+    gather,
+    index_add,
+    index_copy,
+    index_select,
+    masked_fill,
+    put,
+    put_zeros,
+    read_rows,
+    rows,
+    scatter,
+    scatter_add,
+    scatter_extreme,
+    scatter_prod,
+    take_along_axis,
+)
 
 pi, inf, nan = math.pi, math.inf, math.nan
 
@@ -63,9 +80,11 @@ def _tell_what_is_full() -> None:
 
 
 def to_host(array: Any) -> numpy.ndarray:
-    """Copy to CPU memory, in the same memory order."""
+    """Copy to CPU memory, in the same memory order. Raises IndexError if a kernel before found an index out of range."""
     axes = axes_of(array)
-    return cupy.asnumpy(array) if axes is None else cupy.asnumpy(array.transpose(axes)).transpose(inverse(axes))
+    found = cupy.asnumpy(array) if axes is None else cupy.asnumpy(array.transpose(axes)).transpose(inverse(axes))
+    index.check()
+    return found
 
 
 def to_device(array: Any, index: int | None = None) -> Any:
@@ -91,9 +110,10 @@ def device_name(index: int) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def synchronize(index: int) -> None:
-    """Wait until a GPU has finished all its queued work."""
-    cupy.cuda.Device(index).synchronize()
+def synchronize(device: int) -> None:
+    """Wait until a GPU has finished all its queued work. Raises IndexError if a kernel found an index out of range."""
+    cupy.cuda.Device(device).synchronize()
+    index.check()
 
 
 def memory_used(index: int) -> int:
@@ -371,10 +391,6 @@ def tril(x: Any, k: int = 0) -> Any:
 def triu(x: Any, k: int = 0) -> Any:
     return cupy.triu(x, k).astype(x.dtype, copy=False)
 
-
-# -- scattering --------------------------------------------------------------------------------------------------------------
-
-scatter_prod = _through_host(_scatter_prod)  # CuPy has no `multiply.at`
 
 fill(globals(), cupy)
 

@@ -25,12 +25,15 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
 
     With `error_if_nonfinite`, a norm that is nan or infinite raises RuntimeError.
     """
-    norms = [_norm(_dense(t), float(norm_type)) for t in _listed(tensors)]
-    if not norms:
+    arrays = [_dense(t) for t in _listed(tensors)]
+    if not arrays:
         return Tensor._wrap(numpy.zeros((), numpy.float32))
-    place, kind = devices.of(norms[0]), numpy.result_type(*{n.dtype for n in norms})
-    xp = devices.namespace(norms[0])
-    total = _norm(xp.stack([xp.astype(devices.move(n, place), kind) for n in norms]), float(norm_type))
+    if norm_type == 2 and (gpu := devices.list_kernels(arrays)):
+        total = gpu.total_norm(arrays)
+    else:
+        norms = [_norm(array, float(norm_type)) for array in arrays]
+        place, kind, xp = devices.of(norms[0]), numpy.result_type(*{n.dtype for n in norms}), devices.namespace(norms[0])
+        total = _norm(xp.stack([xp.astype(devices.move(n, place), kind) for n in norms]), float(norm_type))
     if error_if_nonfinite and not math.isfinite(total):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be clipped. To disable "
@@ -57,18 +60,21 @@ def _norm(array: Any, p: float) -> Any:
 
 def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, foreach: bool | None = None) -> None:
     """Scale the gradients in place by max_norm / (total_norm + 1e-6) if that is below 1."""
-    if total_norm.is_cuda:  # a factor of 1 is applied too, as in PyTorch: the host does not wait for the norm
-        xp, total = devices.namespace(total_norm.array), total_norm.array.astype(numpy.float64)
-        scale = xp.minimum(float(max_norm) / (total + 1e-6), 1.0)
+    grads = [_dense(param._grad) for param in _listed(parameters) if param._grad is not None]
+    if gpu := devices.list_kernels([total_norm.array, *grads]):
+        gpu.clip(grads, float(max_norm), total_norm.array)
     else:
-        scale = numpy.asarray(float(max_norm) / (float(total_norm.item()) + 1e-6))
-        if not scale < 1.0 and not numpy.isnan(scale):
-            return
-    for param in _listed(parameters):
-        if param._grad is not None:
-            grad = _dense(param._grad)
+        if total_norm.is_cuda:  # a factor of 1 is applied too, as in PyTorch: the host does not wait for the norm
+            xp, total = devices.namespace(total_norm.array), total_norm.array.astype(numpy.float64)
+            scale = xp.minimum(float(max_norm) / (total + 1e-6), 1.0)
+        else:
+            scale = numpy.asarray(float(max_norm) / (float(total_norm.item()) + 1e-6))
+            if not scale < 1.0 and not numpy.isnan(scale):
+                return
+        for grad in grads:
             grad *= devices.move(scale, devices.of(grad)).astype(grad.dtype)
-            versions.note_write(grad, "clip_grad_norm_")
+    for grad in grads:
+        versions.note_write(grad, "clip_grad_norm_")
 
 
 def clip_grad_norm_(
