@@ -12,6 +12,7 @@ import pytest
 from arrays import Device
 from engine.backends import reduction
 from engine.backends.gpu import launch, reduce
+from engine.base.errors import Refused
 
 BF16, F16, F32, F64, C64 = (numpy.dtype(d) for d in (ml_dtypes.bfloat16, "f2", "f4", "f8", "c8"))
 FLOATS = [F16, BF16, F32, F64]
@@ -178,7 +179,9 @@ def test_norms(dtype, device):
             found = on_device(device, "vector_norm", device.array(x), ord, axis)
             real = F32 if dtype == C64 else dtype
             assert found.dtype == real and found.shape == want.shape
-            numpy.testing.assert_allclose(wide(found), want, rtol=2 * EPS[real] + 40 * EPS[F64 if dtype == F64 else F32])
+            with numpy.errstate(over="ignore"):
+                want = wide(want.astype(real))
+            numpy.testing.assert_allclose(wide(found), want, rtol=4 * EPS[real] + 40 * EPS[F64 if dtype == F64 else F32])
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, C64], ids=str)
@@ -207,14 +210,13 @@ def test_logarithms_of_sums_with_infinities(device):
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan])
 def test_what_is_not_finite_stays(value, device):
     for shape, axis in (((1003,), None), ((9, 300), 1), ((300, 9), 0)):
-        x = numpy.abs(draw(shape, F32))
+        x = 1 + draw(shape, F32) / 1000
         x.reshape(-1)[5] = value
         for name in ("sum", "mean", "prod", "max", "min", "var", "vector_norm"):
             args = (2.0, axis) if name == "vector_norm" else (axis,)
             with numpy.errstate(all="ignore"):
                 want = getattr(reduction, name)(wide(x), *args)
-            with numpy.errstate(over="ignore"):
-                assert numpy.allclose(on_device(device, name, device.array(x), *args), want.astype(F32), equal_nan=True, rtol=1e-5)
+            numpy.testing.assert_allclose(on_device(device, name, device.array(x), *args), want, rtol=1e-4)
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------------
@@ -257,7 +259,7 @@ def test_no_elements(device):
                     getattr(reduce, name)(x, axis)
             else:
                 assert getattr(reduce, name)(x, axis).shape == want.shape
-    with pytest.raises(RuntimeError, match="cannot compute the inf norm on an empty tensor"):
+    with pytest.raises(Refused, match="cannot compute the inf norm on an empty tensor"):
         reduce.vector_norm(device.array(numpy.zeros(0, F32)), math.inf)
 
 
@@ -309,7 +311,7 @@ FAULTS = {
     "a wrong stride": ("run * apart + j * N", "run * (apart - N) + j * N"),
     "a wrong run": ("if (j >= per) j -= per, ++run;", ""),
     "a part that nobody merges": ("part < parts; part +=", "part < parts - 1; part +="),
-    "columns of another block": ("- part * strips) * side", "- part * strips) * (side - 1)"),
+    "columns of another block": ("- part * strips) * side", "- part * strips) * (side + 1)"),
     "a partial result at a wrong place": ("partial[part * outputs + k + n] = a", "partial[part * outputs + k] = a"),
     "an order that depends on time": ("partial[group] = a", "partial[group ^ 1] = a"),
 }
