@@ -5,10 +5,21 @@ from __future__ import annotations
 import types
 from typing import Any
 
+import ml_dtypes
 import numpy
+from emulate import Emulator, Guarded, guarded
 
-from emulate import Emulator, Guarded
 from engine.backends.gpu import launch
+
+BF16, F16, F32, F64, C64, C128 = (numpy.dtype(d) for d in (ml_dtypes.bfloat16, "f2", "f4", "f8", "c8", "c16"))
+FLOATS = [F16, BF16, F32, F64]
+EPS = {F16: 2**-11, BF16: 2**-8, F32: 2**-24, F64: 2**-53, C64: 2**-24, C128: 2**-53}  # the largest relative rounding error
+
+
+def wide(x: Any) -> numpy.ndarray:
+    """Convert to double precision, or to a higher one if that is its own."""
+    x = numpy.asarray(x)
+    return x.astype({F64: "g", C128: "G"}.get(x.dtype, "c16" if x.dtype.kind == "c" else "f8"))
 
 
 class Array(numpy.ndarray):
@@ -17,6 +28,10 @@ class Array(numpy.ndarray):
     @property
     def data(self) -> Any:
         return types.SimpleNamespace(ptr=self.ctypes.data)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """A copy at an aligned address."""
+        return self if not copy and self.dtype == dtype else guarded(numpy.asarray(self).astype(dtype)).array.view(Array)
 
 
 class Device:

@@ -123,7 +123,7 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
 
 def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = None) -> tuple:
     """Return (x - mean) / sqrt(variance + eps) * weight + bias, the mean, and the reciprocal of that square root."""
-    form = _form(x, axes)
+    form = _form(x, axes, weight, bias)
     if form is None:
         return kernels_norm.normalize(x, axes, eps, weight, bias)
     fits = _fits(x, form, axes, weight, bias)
@@ -145,7 +145,7 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
 
 def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: Any = None) -> Any:
     """Return the gradient of `normalize` with respect to x."""
-    form = _form(x, axes)
+    form = _form(x, axes, weight)
     if form is None or g.dtype != x.dtype or mean.shape != _kept(x, axes):
         return kernels_norm.normalize_input(g, x, mean, rstd, axes, weight)
     if weight is not None and not _fits(x, form, axes, weight):
@@ -175,12 +175,13 @@ def _kept(x: Any, axes: tuple) -> tuple:
     return tuple([1 if d in axes else n for d, n in enumerate(x.shape)])
 
 
-def _form(x: Any, axes: tuple) -> Any:
+def _form(x: Any, axes: tuple, *weights: Any) -> Any:
     """Return "rows" to normalize the last axes row by row, else the form of `x` for a reduction; None if no kernel takes it."""
     form = reduce.form(x.shape, axes) if x.dtype in _COMPUTED and x.size else None
     if form is None or axes != tuple(range(x.ndim - len(axes), x.ndim)):
         return form
-    return "rows" if form[3] <= _LONG or x.size // form[3] >= _MANY else form
+    long = form[3] > _LONG and x.size // form[3] < _MANY and not any(w is not None for w in weights)
+    return form if long else "rows"
 
 
 def _fits(x: Any, form: Any, axes: tuple, *weights: Any) -> bool:
