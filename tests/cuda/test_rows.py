@@ -12,6 +12,8 @@ from arrays import BF16, EPS, F16, F32, F64, FLOATS, Device, wide
 from engine.backends import kernels_loss, kernels_norm, reduction
 from engine.backends.gpu import launch, reduce, rows
 
+pytestmark = pytest.mark.slow  # a text that is new takes a second to build
+
 COMPUTED = {F16: F32, BF16: F32, F32: F32, F64: F64}
 each_float = pytest.mark.parametrize("dtype", FLOATS, ids=str)
 
@@ -212,7 +214,6 @@ def test_normalize_views_and_nothing(device):
 # -- the compiler, and faults that the tests must find --------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90"])
 @each_float
 def test_the_compiler_takes_every_text(dtype, arch):

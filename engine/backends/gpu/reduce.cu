@@ -340,7 +340,8 @@ extern "C" __global__ void __launch_bounds__(256) merge(
   const R r{nullptr, nullptr, mean, rstd, p};
   const int64_t k = (int64_t)blockIdx.x * side + threadIdx.x % side;
   A a = r.empty();
-  if (k < outputs) for (int part = threadIdx.x / side; part < parts; part += BLOCK / side) a = r.merge(a, partial[part * outputs + k]);
+  #pragma unroll 8
+  for (int part = threadIdx.x / side; part < (k < outputs ? parts : 0); part += BLOCK / side) a = r.merge(a, partial[part * outputs + k]);
   a = over_threads(r, a, BLOCK, side, held);
   if (threadIdx.x < side && k < outputs) r.write(out, k, outputs, a);
 }

@@ -31,7 +31,7 @@ _REAL = _MEAN | {dtypes.complex64.numpy: dtypes.F32, dtypes.complex128.numpy: dt
 
 _PLACES = ("ArgMax", "ArgMin")
 _BLOCK, _VECTOR, _PARTIAL = 256, 16, 48  # threads; bytes that a thread reads at once; bytes of a partial result, at most
-_BLOCKS, _THREADS = 2048, 1 << 16  # enough to occupy the largest GPUs
+_BLOCKS, _THREADS = 4096, 1 << 16  # enough to occupy the largest GPUs until the end
 
 
 # -- which threads reduce what -----------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ def form(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int, 
 def _plan(sizes: tuple[int, int, int, int], vector: int, aligned: bool) -> Plan:
     outer, runs, inner, length = sizes
     outputs = outer * inner
-    beside = power(outputs, 32)
+    beside = power(outputs, 8)
     merge = -(-outputs // beside), beside
     if length == 1 and outputs > 1:
         wide = aligned and inner % vector == 0
@@ -84,8 +84,8 @@ def _plan(sizes: tuple[int, int, int, int], vector: int, aligned: bool) -> Plan:
         return Plan("columns", outputs, (runs, inner), side, parts, wide, blocks * parts, merge)
     wide = aligned and length % vector == 0
     vectors = runs * length // (vector if wide else 1)
-    lanes = power(clamp(vectors // 4, _THREADS // outputs, vectors), _BLOCK)
-    parts = clamp(1, -(-_BLOCKS // outputs), vectors // (4 * _BLOCK)) if lanes == _BLOCK else 1
+    lanes = power(clamp(vectors // 8, _THREADS // outputs, vectors), _BLOCK)
+    parts = clamp(1, -(-_BLOCKS // outputs), vectors // (8 * _BLOCK)) if lanes == _BLOCK else 1
     return Plan("rows", outputs, (runs, inner, length), lanes, parts, wide, -(-outputs * parts * lanes // _BLOCK), merge)
 
 

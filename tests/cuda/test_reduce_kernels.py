@@ -13,14 +13,16 @@ from engine.backends import reduction
 from engine.backends.gpu import launch, reduce
 from engine.base.errors import Refused
 
+pytestmark = pytest.mark.slow  # a text that is new takes a second to build
+
 INTEGERS = [numpy.dtype(d) for d in ("u1", "i1", "i2", "i4", "i8", "u2", "u4", "u8")]
 BOOL = numpy.dtype(bool)
 
 # all elements, rows, columns and mixtures: few and many, odd sizes, in one part and in several, in vectors and one by one
 SHAPES = [
     ((), None), ((1,), None), ((7,), 0), ((1003,), None), ((40, 33), 1), ((40, 33), 0), ((300, 3), 1), ((3, 1030), -1), ((520, 8), 0), ((5, 7, 9), 1),
-    ((4, 6, 10), (0, 2)), ((3, 2, 5, 7), (1, 3)), ((2, 3, 4, 5), (0, 2)), ((2, 3, 2, 3, 2), (0, 2, 4)), ((20000,), None), ((2, 9001), 1),
-    ((6, 2, 2048), (0, 2)), ((9000, 3), 0), ((640, 64), 0), ((3, 50, 16), 1), ((5, 4), ()), ((2, 1, 3), 1),
+    ((4, 6, 10), (0, 2)), ((3, 2, 5, 7), (1, 3)), ((2, 3, 4, 5), (0, 2)), ((2, 3, 2, 3, 2), (0, 2, 4)), ((40000,), None), ((2, 9001), 1),
+    ((6, 2, 4096), (0, 2)), ((9000, 3), 0), ((640, 64), 0), ((3, 50, 16), 1), ((5, 4), ()), ((2, 1, 3), 1),
 ]  # fmt: skip
 ONE_AXIS = [(shape, axis) for shape, axis in SHAPES if axis.__class__ is not tuple]
 
@@ -152,7 +154,7 @@ def test_spreads(name, correction, dtype, device):
 
 
 def test_a_spread_far_from_zero(device):
-    for shape, axis in (((1003,), None), ((3, 3000), 1), ((3000, 3), 0), ((20000,), None)):
+    for shape, axis in (((1003,), None), ((3, 3000), 1), ((3000, 3), 0), ((40000,), None)):
         x = (10000 + draw(shape, F64)).astype(F32)
         numpy.testing.assert_allclose(on_device(device, "var", device.array(x), axis), wide(x).var(axis), rtol=1e-5)
 
@@ -297,7 +299,6 @@ KINDS = re.findall(r"^struct (\w+) : ", (launch.HERE / "reduce.cu").read_text(),
 KINDS = [kind for kind in KINDS if kind != "Pairs"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90"])
 def test_the_compiler_takes_every_text(arch):
     assert len(KINDS) == 21
@@ -316,7 +317,7 @@ FAULTS = {
     "elements left out": ("v + (AHEAD - 1) * from.step < last", "v + AHEAD * from.step <= last + 1"),
     "a wrong stride": ("run * apart + j * N", "run * (apart - N) + j * N"),
     "a wrong run": ("if (j >= per) j -= per, ++run;", ""),
-    "a part that nobody merges": ("part < parts; part +=", "part < parts - 1; part +="),
+    "a part that nobody merges": ("? parts : 0)", "? parts - 1 : 0)"),
     "columns of another block": ("- part * strips) * side", "- part * strips) * (side + 1)"),
     "a partial result at a wrong place": ("partial[part * outputs + k + n] = a", "partial[part * outputs + k] = a"),
     "an order that depends on time": ("partial[group] = a", "partial[group ^ 1] = a"),
