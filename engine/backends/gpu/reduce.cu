@@ -234,8 +234,8 @@ INLINE A over_threads(const R& r, A a, int high, int low, A* held) {
   return held[threadIdx.x];
 }
 
-// Reads the vectors first, first + step, ..., counted along runs of `per` vectors, `apart` elements from one run to the next. The elements of
-// a vector belong to one output k in `rows`, to the outputs from k on in `columns`.
+// Reads the vectors first, first + step, ..., counted along runs of `per` vectors, `apart` elements from one run to the next. In `rows` the
+// elements of a vector belong to one output k, in `columns` to the outputs from k on.
 template <int N, bool ROWS> struct Reader {
   const R& r;
   const int64_t at, k, apart, per, step;

@@ -198,8 +198,8 @@ template <int N> INLINE void layer_norm_input_of(
   });
 }
 
-// The same with given statistics, each of them for a whole row or for each of its elements: statistic k belongs to (outer, inner) of an array
-// (outer, runs, inner, length), the rows of which are along `length`, or if that is 1 along `inner`.
+// The same with given statistics, each of them for a whole row or for one of its elements. Statistic k belongs to (outer, inner) of an array
+// (outer, runs, inner, length); rows are along `length` or, if that is 1, along `inner`.
 struct Statistics {
   int64_t k;
   bool same;
