@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <random>
 #include <setjmp.h>
+#include <stdlib.h>
 #include <string>
+#include <sys/mman.h>
 #include <ucontext.h>
 #include <vector>
 
@@ -19,7 +21,7 @@ struct Fiber : Thread {
   ucontext_t first;
   jmp_buf here;
 };
-constexpr size_t STACK = 64 * 1024, SHARED = 232448;
+constexpr size_t STACK = 256 * 1024, GUARD = 4096, SHARED = 232448;
 
 Thread* now;
 dim3 grid, block, bid;
@@ -27,7 +29,7 @@ alignas(128) char dynamic_memory[SHARED];
 static jmp_buf home;
 static std::string fault;
 static std::vector<Fiber> fibers;
-static std::vector<std::vector<char>> stacks;
+static std::vector<char*> stacks;
 static std::vector<uint64_t> slots;  // what the lanes of a warp exchange
 static Barrier whole;
 static std::vector<Barrier> warps;
@@ -58,6 +60,12 @@ uint64_t exchange_bits(unsigned mask, uint64_t bits, int from, const char* at) {
   return found;
 }
 
+// A stack ends at a page that cannot be touched, so that one that is too small is a fault and not another's memory.
+static char* new_stack() {
+  char* found = (char*)mmap(nullptr, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED || mprotect(found, GUARD, PROT_NONE)) abort();
+  return found + GUARD;
+}
 template <class T> static std::vector<T> order(T n) {
   std::vector<T> found(n);
   for (T i = 0; i < n; ++i) found[i] = i;
@@ -85,9 +93,9 @@ static int run_block(bool fibrous) {
       if (!_setjmp(home)) {
         if (f.begun) _longjmp(f.here, 1);
         f.begun = true;
-        auto& stack = stacks[f.index];
-        if (stack.empty()) stack.resize(STACK);
-        getcontext(&f.first); f.first.uc_stack.ss_sp = stack.data(); f.first.uc_stack.ss_size = STACK; f.first.uc_link = nullptr;
+        char*& stack = stacks[f.index];
+        if (!stack) stack = new_stack();
+        getcontext(&f.first); f.first.uc_stack.ss_sp = stack; f.first.uc_stack.ss_size = STACK; f.first.uc_link = nullptr;
         makecontext(&f.first, entry, 0); setcontext(&f.first);
       }
       if (running().state == Fiber::DONE) left = left - 1;

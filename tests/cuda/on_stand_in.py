@@ -50,8 +50,11 @@ def installed(gpus: int = 1) -> Iterator[Any]:
 
 
 def _forget() -> None:
+    """Unload CuPy and the backend: `from . import elementwise` would find a module that is still an attribute of the package."""
+    package = sys.modules[BACKEND]
     for name in [name for name in sys.modules if name.partition(".")[0] in ("cupy", "cupyx") or name.startswith(f"{BACKEND}.")]:
         del sys.modules[name]
+        vars(package).pop(name.removeprefix(f"{BACKEND}."), None)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import runpy
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = HERE.parent / "programs"
@@ -33,6 +34,27 @@ def run(name: str) -> dict:
     return {"losses": losses, "waits": sorted({one.primitive or one.op or one.caller for one in syncs.found})}
 
 
+def draw_on_the_host() -> None:
+    """Make random tensors of the numbers that the CPU draws, which the stored losses come from; a GPU's generators have others."""
+    from engine.backends import kernels_random
+    from engine.core import devices, random
+    from engine.ops import random as ops
+
+    def moved(x: Any, to: Any) -> Any:
+        return devices.move(x, to) if hasattr(x, "dtype") and hasattr(x, "strides") else x
+
+    class Copied:
+        def __getattr__(self, name: str) -> Any:
+            draw = getattr(kernels_random, name)
+            return lambda *args, **kwargs: moved(draw(*[moved(x, devices.CPU) for x in args], **kwargs), devices.device("cuda"))
+
+    def drawing(device: Any, generator: Any = None) -> tuple:
+        place = devices.get_default_device() if device is None else devices.device(device)
+        return Copied() if place.type == "cuda" else kernels_random, generator or random.default_generator
+
+    ops._drawing = drawing
+
+
 def main(*names: str) -> None:
     sys.path[:0] = [str(HERE.parents[1]), str(HERE)]
     from on_stand_in import installed
@@ -42,6 +64,7 @@ def main(*names: str) -> None:
     engine.install_as_torch()
     with installed():
         engine.set_default_device("cuda")
+        draw_on_the_host()
         print(json.dumps({name: run(name) for name in names}))
 
 

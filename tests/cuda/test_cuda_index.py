@@ -285,16 +285,20 @@ def test_offsets_of_64_bits_give_the_same(one, monkeypatch):
         yield kernels.index_add(a, 1, flat, b)
 
     small = [bits(found) for found in results()]
-    monkeypatch.setattr(kernels, "_SMALL", 0)
+    monkeypatch.setattr(kernels.layouts, "SMALL", 0)
+    kernels.layouts.packed.cache_clear()
     assert [bits(found) for found in results()] == small
     assert all("typedef int64_t I;" in text for text in list(launch.driver.libraries)[-3:])
+    kernels.layouts.packed.cache_clear()
 
 
 def test_structs_are_packed_as_the_compiler_lays_them_out(one):
     for small, offset in ((1 << 31, "uint32_t"), (0, "int64_t")):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kernels, "_SMALL", small)
+            patch.setattr(kernels.layouts, "SMALL", small)
+            kernels.layouts.packed.cache_clear()
             found, layout = kernels._layout((2, 3), (3, 1), (1, 2))
+        kernels.layouts.packed.cache_clear()
         text = launch.source("index.cu", T="float", R="struct Sum", J="int64_t", I=offset)
         sizes = launch.driver.sizes(text, "gather")
         assert found == offset and sizes[-2:] == [len(layout), len(kernels._bounds("gather", 3))]

@@ -186,7 +186,7 @@ def test_scaled_gradients_are_looked_at_together(stand_in):
         scaler.step(optimizer)
         scaler.update()
         waiting.append([(one.what, one.caller) for one in syncs.found])
-    assert waiting[0] == waiting[1] and {what for what, _ in waiting[0]} == {"item"}
+    assert waiting[0] == waiting[1] and {what for what, _ in waiting[0]} == {"get"}
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def run(one: Pass, kernel: launch.Kernel, form: str) -> list[numpy.ndarray]:
     return [outs[i].array if i >= 0 else numpy.broadcast_to(ins[~i].array, shape) for i in one.printed.results]
 
 
-def far(sizes: tuple, steps: tuple) -> tuple[str, bytes]:
+def far(sizes: tuple, steps: tuple) -> tuple[bool, bytes]:
     """The 64-bit layout of arrays that would do with 32 bits: with a dimension of size 1 whose stride is negative."""
     return packed((*sizes, 1), tuple((*own, -1) for own in steps))
 

@@ -302,8 +302,8 @@ KINDS = [kind for kind in KINDS if kind != "Pairs"]
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90"])
 def test_the_compiler_takes_every_text(arch):
     assert len(KINDS) == 21
-    for kind, dtype in {*((kind, dtype) for kind in KINDS for dtype in (F32, BF16)), *(("Sum", dtype) for dtype in reduce.TYPES)}:
-        ptx = launch.compiled(launch.source("reduce.cu", T=reduce.TYPES[dtype], R=f"struct {kind}"), arch).decode()
+    for kind, dtype in {*((kind, dtype) for kind in KINDS for dtype in (F32, BF16)), *(("Sum", dtype) for dtype in reduce._ALL)}:
+        ptx = launch.compiled(launch.source("reduce.cu", T=launch.TYPES[dtype.name], R=f"struct {kind}"), arch).decode()
         vectors = 2 if dtype.itemsize == 8 and dtype.kind != "c" else 4
         if dtype.itemsize < 16:
             loads = re.findall(rf"ld\.global[.\w]*\.v{vectors}", ptx) or re.findall(r"ld\.global[.\w]*\.v2\.[fub]64", ptx)

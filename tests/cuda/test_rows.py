@@ -217,7 +217,7 @@ def test_normalize_views_and_nothing(device):
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90"])
 @each_float
 def test_the_compiler_takes_every_text(dtype, arch):
-    ptx = launch.compiled(launch.source("rows.cu", T=reduce.TYPES[dtype]), arch).decode()
+    ptx = launch.compiled(launch.source("rows.cu", T=launch.TYPES[dtype.name]), arch).decode()
     kernels = re.findall(r"\.entry (\w+)\((.*?)\n\}", ptx, re.DOTALL)
     assert len(kernels) == 10
     for name, text in kernels:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 OPS = {  # why -> the functions of the array interface, and ops, in which the host waits
-    "an index must be within bounds, or the error says where": """
-        add_rows class_pick flat_scatter gather index_add index_copy index_select read_rows rows scatter scatter_add scatter_extreme
-    """,
+    "an index must be within bounds, or the error says where": "class_pick flat_scatter",
     "numbers outside of [0, 1] are refused": "binary_cross_entropy",
     "the shape of the result depends on values": "count_integers getitem index_put mode put_zeros",
     "by default, the bounds are those of the data": "histogram",
     "whether to divide depends on there being a zero": "cumprod prod",
     "cuSOLVER may fail, which is an error": "cholesky cofactor eigh inv pinv qr quotients solve_matrix svd",
     "computed on the host, for lack of a kernel": """
-        airy_ai airy_ai_slope cholesky_ex cholesky_inverse ctc eig lu_factor matrix_exp scatter_prod solve_triangle
+        cholesky_ex cholesky_inverse ctc eig lu_factor matrix_exp solve_triangle
     """,
     "the degree of a polynomial is how often the recurrence runs": "polynomial",
     "it copies to the host": "to_device",

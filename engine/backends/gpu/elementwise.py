@@ -164,7 +164,8 @@ class Launcher:
         if outs and (n := outs[0].size):
             pointers = [x.data.ptr for x in arrays] + [y.data.ptr for y in outs]
             if form == "vector" and any(p & 15 for p in pointers):  # such as a slice that begins inside of 16 bytes
-                form, layout = packed((n,), ((1,),) * len(pointers))
+                wide, layout = packed((n,), ((1,),) * len(pointers))
+                form = "far" if wide else "strided"
             try:
                 if form == "vector":
                     self._vector((n + self._chunk - 1) // self._chunk, BLOCK, n, *pointers, *numbers)

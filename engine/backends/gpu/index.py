@@ -11,18 +11,18 @@ import math
 import struct
 from typing import Any
 
-import cupy  # pyright: ignore[reportMissingImports]
+import cupy
 import numpy
 
 from .. import indexing
-from . import launch
+from . import launch, layouts
+from .layouts import merged, packed
 
 _BLOCK, _PIECE = 256, 64  # as in index.cu
 _OPS = ("gather", "take_along_axis", "index_select", "embedding", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
 _OPS += ("add_along_axis", "embedding_backward", "index_put")
 _MOVED = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "complex128_t"}  # what is moved for an element of this size
 _NO_INDEX = -(1 << 63)
-_SMALL = 1 << 31  # offsets below it are computed in 32 bits
 _faults: dict[int, numpy.ndarray] = {}  # device -> `Fault` of index.cu in pinned memory, which kernels write and the host reads
 
 
@@ -56,27 +56,9 @@ def _blocks(threads: int) -> int:
 
 
 def _layout(shape: tuple, *strides: tuple, reach: int = 0) -> tuple[str, bytes]:
-    """Return the offset type and the bytes of a `Layout`, in which dimensions that are adjacent in all arrays are merged.
-
-    `reach` is a number that the offset type must hold as well.
-    """
-    dims: list[list] = []  # size and strides, the fastest first
-    for n, *steps in reversed(list(zip(shape, *strides, strict=True))):
-        if n == 1:
-            continue
-        if dims and all(step == dims[-1][0] * inner for step, inner in zip(steps, dims[-1][1:], strict=True)):
-            dims[-1][0] *= n
-        else:
-            dims.append([n, *steps])
-    if len(dims) > 8:
-        raise NotImplementedError(f"indexing {len(dims)} dimensions that cannot be merged; 8 are supported on a GPU")
-    size, sizes, places = math.prod(shape), [n for n, *_ in dims], [step for _, *steps in dims for step in steps]
-    last = [sum((n - 1) * steps[k] for n, *steps in dims) for k in range(len(strides))]
-    small = max(size, reach, *last) < _SMALL and min(places, default=0) >= 0
-    code, head = ("I", "Ii") if small else ("q", "qi4x")
-    missing = 8 - len(dims)
-    sizes, places = sizes + [1] * missing, places + [0] * (missing * len(strides))
-    return "uint32_t" if small else "int64_t", struct.pack(f"={head}{8 + len(places)}{code}", size, len(dims), *sizes, *places)
+    """Return the offset type and the bytes of a `Layout`. `reach` is a number that the offset type must hold as well."""
+    wide, layout = packed(*merged(shape, strides), reach)
+    return "int64_t" if wide else "uint32_t", layout
 
 
 def _steps(x: Any, shape: tuple, axis: int | None = None) -> tuple:
@@ -139,7 +121,7 @@ def _taken(x: Any, dim: int, index: Any, op: str, wrap: bool = False, skip: int 
         width = math.prod(x.shape[dim + 1 :]) * x.itemsize  # of a slice, in bytes
         unit = math.gcd(16, width, x.data.ptr, out.data.ptr)
         size = out.nbytes // unit
-        offset = "uint32_t" if size < _SMALL else "int64_t"
+        offset = "uint32_t" if size < layouts.SMALL else "int64_t"
         run = _kernel("take", _MOVED[unit], launch.TYPES[index.dtype.name], offset)
         bounds = _bounds(op, x.shape[dim], wrap)
         run(_blocks(size), _BLOCK, x.data.ptr, index.data.ptr, out.data.ptr, size, index.size, width // unit, skip, bounds)
@@ -316,6 +298,7 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
     """`out[index] += value`, adding twice to a place that occurs twice. Only a single array of rows is checked for its bounds."""
     rows = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     if hasattr(rows, "dtype") and rows.dtype.kind == "i" and out.ndim:
+        rows = cupy.asarray(rows)
         shape, length = (*rows.shape, *out.shape[1:]), math.prod(out.shape[1:])
         keys = _keys(rows.reshape(-1), out.shape[:1], 0, "index_put", True) if rows.size and length else None
     else:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import math
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy
@@ -11,6 +13,7 @@ import numpy
 from ...base.layout import common_axes, strides_of
 
 MOST_DIMS = 8  # of `Layout` in common.cuh, after dimensions that are neighbours in memory are merged
+SMALL = 1 << 31  # offsets below it are computed in 32 bits
 
 
 class Plan(NamedTuple):
@@ -38,31 +41,48 @@ def plan(arrays: tuple, outputs: int) -> Plan | None:
     ]  # fmt: skip
     axes = common_axes(shape, steps)
     steps += [strides_of(shape, axes)] * outputs
+    rows = None if axes == tuple(range(len(shape))) else axes
+    sizes, strides = merged([shape[axis] for axis in axes], [[own[axis] for axis in axes] for own in steps])
+    if all(own in ((), (1,)) for own in strides):
+        return Plan(shape, rows, "vector", b"")
+    if len(sizes) > MOST_DIMS:
+        return None
+    wide, layout = packed(sizes, strides)
+    return Plan(shape, rows, "far" if wide else "strided", layout)
+
+
+def merged(shape: Sequence[int], steps: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]:
+    """Merge the dimensions that are adjacent in memory in all arrays, given by their strides in elements.
+
+    Returns the sizes of the dimensions that stay and each array's strides, the innermost dimension first.
+    """
     sizes: list[int] = []
     strides: list[list[int]] = [[] for _ in steps]
-    for axis in reversed(axes):
+    for axis in range(len(shape) - 1, -1, -1):
         if shape[axis] == 1:
             continue
-        if sizes and all(own[axis] == merged[-1] * sizes[-1] for own, merged in zip(steps, strides, strict=True)):
+        if sizes and all(own[axis] == kept[-1] * sizes[-1] for own, kept in zip(steps, strides, strict=True)):
             sizes[-1] *= shape[axis]
             continue
         sizes.append(shape[axis])
-        for own, merged in zip(steps, strides, strict=True):
-            merged.append(own[axis])
-    rows = None if axes == tuple(range(len(shape))) else axes
-    if all(merged in ([], [1]) for merged in strides):
-        return Plan(shape, rows, "vector", b"")
-    return None if len(sizes) > MOST_DIMS else Plan(shape, rows, *packed(tuple(sizes), tuple(map(tuple, strides))))
+        for own, kept in zip(steps, strides, strict=True):
+            kept.append(own[axis])
+    return tuple(sizes), tuple(map(tuple, strides))
 
 
 @functools.lru_cache(4096)
-def packed(sizes: tuple, strides: tuple) -> tuple[str, bytes]:
-    """The form of a kernel, and its `Layout`, for sizes and each array's strides in elements, the fastest dimension first."""
+def packed(sizes: tuple, strides: tuple, reach: int = 0) -> tuple[bool, bytes]:
+    """Whether offsets take 64 bits, and the `Layout` of common.cuh, for what `merged` returns.
+
+    `reach` is a number that an offset must be able to hold as well. Raises NotImplementedError for more than MOST_DIMS dimensions.
+    """
+    if len(sizes) > MOST_DIMS:
+        raise NotImplementedError(f"{len(sizes)} dimensions that cannot be merged; {MOST_DIMS} are supported on a GPU")
+    count = math.prod(sizes)
     last = [sum(s * (n - 1) for s, n in zip(own, sizes, strict=True)) for own in strides]
-    far = max(*last, numpy.prod(sizes, dtype=object)) >= 1 << 31 or any(s < 0 for own in strides for s in own)
+    wide = max(count, reach, *last) >= SMALL or any(s < 0 for own in strides for s in own)
     rest = MOST_DIMS - len(sizes)
-    steps = [s for d in range(len(sizes)) for s in (own[d] for own in strides)] + [0] * rest * len(strides)
-    code = "q" if far else "I"
-    format = f"={code}i{'4x' if far else ''}{MOST_DIMS * (1 + len(strides))}{code}"
-    count = int(numpy.prod(sizes, dtype=object))
-    return "far" if far else "strided", struct.pack(format, count, len(sizes), *sizes, *[1] * rest, *steps)
+    steps = [own[d] for d in range(len(sizes)) for own in strides] + [0] * rest * len(strides)
+    code = "q" if wide else "I"
+    layout = struct.pack(f"={code}i{'4x' if wide else ''}{MOST_DIMS + len(steps)}{code}", count, len(sizes), *sizes, *[1] * rest, *steps)
+    return wide, layout

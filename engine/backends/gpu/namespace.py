@@ -18,11 +18,10 @@ import numpy
 from cupy import from_dlpack, gcd, lcm, log1p, rint, where  # noqa: F401  the NumPy backend defines its own
 from cupyx.scipy import special
 
-from ...base.errors import OutOfMemoryError, Refused
+from ...base.errors import OutOfMemoryError
 from ...base.layout import axes_of, inverse
 from ..primitives import fill, of_kind
-from ..reduction import _empty, count
-from ..reference import _along, _axis
+from ..reference import _along
 from ..special import SCIPY, forwarded
 from . import elementwise, index, plain  # noqa: F401  the call path finds `elementwise` here
 from .index import (  # noqa: F401
@@ -43,6 +42,8 @@ from .index import (  # noqa: F401
     scatter_prod,
     take_along_axis,
 )
+from .reduce import *  # noqa: F403
+from .rows import *  # noqa: F403
 
 pi, inf, nan = math.pi, math.inf, math.nan
 
@@ -185,133 +186,8 @@ globals().update({name: forwarded(name, cupy, lambda: special) for name in SCIPY
 globals().update(plain.bound(sys.modules[__name__]))
 
 
-# -- reductions --------------------------------------------------------------------------------------------------------------
-
-
-def _of_points(fn: Callable) -> Callable:
-    """Decorate a reduction over `axis` to treat a 0-d array as one of length 1, as PyTorch does."""
-
-    @functools.wraps(fn)
-    def call(x: Any, axis: Any = None, keepdims: bool = False, *rest: Any, **more: Any) -> Any:
-        if not x.ndim and axis is not None:
-            for d in (axis,) if isinstance(axis, int) else axis:
-                _axis(x, d)
-            axis = None
-        return fn(x, axis, keepdims, *rest, **more)
-
-    return call
-
-
 def spread_to(x: Any, shape: tuple) -> Any:
     return cupy.broadcast_to(x, shape)
-
-
-@_of_points
-def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
-    return cupy.sum(x, axis=axis, dtype=dtype, keepdims=keepdims)
-
-
-def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    total, n = sum(x, axis, keepdims), count(x, axis)
-    return total / n if n else total * nan
-
-
-def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    """Variance: the sum of squared distances from the mean, divided by the count minus `correction`."""
-    d = x - mean(x, axis, True)
-    total, n = sum((d * d.conj()).real, axis, keepdims), count(x, axis)
-    return total / (n - correction) if n > 0 and n > correction else cupy.where(total > 0, inf, nan).astype(total.dtype)
-
-
-@_of_points
-def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
-    """Standard deviation: the square root of `var`."""
-    return cupy.sqrt(var(x, axis, correction, keepdims))
-
-
-@_of_points
-def prod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return cupy.prod(x, axis=axis, keepdims=keepdims)
-
-
-def count_nonzero(x: Any, axis: Any = None) -> Any:
-    return sum(x != 0, axis, dtype=numpy.int64)
-
-
-def _some(x: Any, axis: Any, kind: type[Exception] = RuntimeError) -> None:
-    """Raise the error for the maximum or minimum of no elements."""
-    if not count(x, axis):
-        raise _empty(x, axis, kind)
-
-
-@_of_points
-def max(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    _some(x, axis)
-    return cupy.max(x, axis=axis, keepdims=keepdims)
-
-
-@_of_points
-def min(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    _some(x, axis)
-    return cupy.min(x, axis=axis, keepdims=keepdims)
-
-
-@_of_points
-def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    _some(x, axis, IndexError)
-    return _kept(cupy.argmax(x, axis), x, axis, keepdims)
-
-
-@_of_points
-def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    _some(x, axis, IndexError)
-    return _kept(cupy.argmin(x, axis), x, axis, keepdims)
-
-
-def _kept(found: Any, x: Any, axis: Any, keepdims: bool) -> Any:
-    shape = (
-        found.shape
-        if not keepdims
-        else (1,) * x.ndim
-        if axis is None
-        else tuple(1 if d == axis % x.ndim else n for d, n in enumerate(x.shape))
-    )
-    return found.reshape(shape).astype(numpy.int64, copy=False)
-
-
-@_of_points
-def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return cupy.all(x, axis=axis, keepdims=keepdims).astype(x.dtype if x.dtype == numpy.uint8 else bool, copy=False)
-
-
-@_of_points
-def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return cupy.any(x, axis=axis, keepdims=keepdims).astype(x.dtype if x.dtype == numpy.uint8 else bool, copy=False)
-
-
-def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """log(sum(exp(x))), with the maximum subtracted first; -inf for no elements."""
-    if not count(x, axis):
-        return cupy.log(sum(x, axis, keepdims))
-    top = max(x.real, axis, True)
-    top = cupy.where(cupy.isfinite(top), top, 0)
-    out = cupy.log(sum(cupy.exp(x - top), axis, True)) + top
-    return out if keepdims else out.reshape(sum(x, axis).shape)
-
-
-def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = False) -> Any:
-    """Vector norm (sum |x|^ord)^(1/ord); the largest or smallest |x| for inf and -inf, the count of non-zeros for 0.
-
-    Refused for a negative or infinite `ord` of an empty tensor.
-    """
-    if (ord < 0 or ord == inf) and count(x, axis) == 0:
-        raise Refused(f"cannot compute the {ord} norm on an empty tensor because the operation does not have an identity")
-    size = cupy.abs(x)
-    if ord == 0:
-        return sum(x != 0, axis, keepdims, size.dtype)
-    if math.isinf(ord) or count(x, axis) == 1:
-        return (max if ord > 0 else min)(size, axis, keepdims)
-    return cupy.sqrt(sum(size * size, axis, keepdims)) if ord == 2 else sum(size**ord, axis, keepdims) ** (1 / ord)
 
 
 # -- along one axis ----------------------------------------------------------------------------------------------------------
@@ -359,24 +235,6 @@ def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
         older = ((b > a) if largest else (b < a)) | ((b != b) & (a == a))
         values[here], places[here] = cupy.where(older, b, a), cupy.where(older, places[before], places[here])
     return values, places
-
-
-@_along
-def softmax(x: Any, axis: int) -> Any:
-    """exp(x) / sum(exp(x)) along one axis, with the maximum subtracted first."""
-    if not x.size:
-        return x.copy()
-    e = cupy.exp(x - cupy.max(x, axis=axis, keepdims=True))
-    return e / cupy.sum(e, axis=axis, keepdims=True)
-
-
-@_along
-def log_softmax(x: Any, axis: int) -> Any:
-    """log(softmax(x)), computed from the logarithm of the sum rather than from the quotient."""
-    if not x.size:
-        return x.copy()
-    shifted = x - cupy.max(x, axis=axis, keepdims=True)
-    return shifted - cupy.log(cupy.sum(cupy.exp(shifted), axis=axis, keepdims=True))
 
 
 # -- triangles ---------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-import cupy  # pyright: ignore[reportMissingImports]
+import cupy
 import numpy
 
 from ...base import dtypes

@@ -10,7 +10,7 @@ import functools
 import math
 from typing import Any
 
-import cupy  # pyright: ignore[reportMissingImports]
+import cupy
 import numpy
 
 from .. import kernels_random

@@ -6,7 +6,7 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-import cupy  # pyright: ignore[reportMissingImports]
+import cupy
 import numpy
 
 from ...base import dtypes
@@ -19,14 +19,10 @@ __all__ = [
     "all", "any", "argmax", "argmin", "count_nonzero", "logsumexp", "max", "mean", "min", "prod", "std", "sum", "var", "vector_norm",
 ]  # fmt: skip
 
-# dtype -> its C type
-TYPES = {d.numpy: f"{d.name}_t" for d in dtypes.ALL}
-TYPES |= {dtypes.bool_.numpy: "bool", dtypes.float16.numpy: "half_t", dtypes.bfloat16.numpy: "bf16_t"}
-TYPES |= {dtypes.F32: "float", dtypes.F64: "double"}
-
+_ALL = [d.numpy for d in dtypes.ALL]
 # dtype -> that of its sums and products, of its means, and of its norms and variances
-_SUM = {d: dtypes.I64 if d.kind in "bi" else numpy.dtype("uint64") if d.kind == "u" else d for d in TYPES}
-_MEAN = {d: dtypes.F64 if d.kind in "biu" else d for d in TYPES}
+_SUM = {d: dtypes.I64 if d.kind in "bi" else numpy.dtype("uint64") if d.kind == "u" else d for d in _ALL}
+_MEAN = {d: dtypes.F64 if d.kind in "biu" else d for d in _ALL}
 _REAL = _MEAN | {dtypes.complex64.numpy: dtypes.F32, dtypes.complex128.numpy: dtypes.F64}
 
 _PLACES = ("ArgMax", "ArgMin")
@@ -104,7 +100,7 @@ def clamp(low: int, n: int, high: int) -> int:
 
 @functools.cache
 def _kernel(kind: str, dtype: numpy.dtype, name: str) -> launch.Kernel:
-    return launch.Kernel(launch.source("reduce.cu", T=TYPES[dtype], R=f"struct {kind}"), name)
+    return launch.Kernel(launch.source("reduce.cu", T=launch.TYPES[dtype.name], R=f"struct {kind}"), name)
 
 
 def _run(kind: str, x: Any, axes: tuple, out: Any, p: float, y: Any = None, mean: Any = None, rstd: Any = None) -> None:
@@ -117,8 +113,14 @@ def _run(kind: str, x: Any, axes: tuple, out: Any, p: float, y: Any = None, mean
         seen = outer, 1, 1, x.size // outer
     pointer, beside = x.data.ptr, 0 if y is None else y.data.ptr
     plan = _plan(seen, _VECTOR // x.dtype.itemsize, (pointer | beside) % _VECTOR == 0)
-    partial = cupy.empty(plan.parts * plan.outputs * _PARTIAL, "uint8").data.ptr if plan.parts > 1 else 0
-    given = 0 if mean is None else mean.data.ptr, 0 if rstd is None else rstd.data.ptr, p, out.data.ptr, partial, plan.outputs
+    partial = cupy.empty(plan.parts * plan.outputs * _PARTIAL, "uint8") if plan.parts > 1 else None
+    given = (
+        *[0 if a is None else a.data.ptr for a in (mean, rstd)],
+        p,
+        out.data.ptr,
+        0 if partial is None else partial.data.ptr,
+        plan.outputs,
+    )
     _kernel(kind, x.dtype, plan.kernel)(plan.grid, _BLOCK, pointer, beside, *given, *plan.sizes, plan.threads, plan.parts, plan.wide)
     if plan.parts > 1:
         _kernel(kind, x.dtype, "merge")(plan.merge[0], _BLOCK, *given, plan.merge[1], plan.parts)

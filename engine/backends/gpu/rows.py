@@ -9,7 +9,7 @@ import functools
 import math
 from typing import Any
 
-import cupy  # pyright: ignore[reportMissingImports]
+import cupy
 import numpy
 
 from ...base import dtypes
@@ -28,7 +28,7 @@ _LONG, _MANY = 1 << 16, 128  # fewer and longer rows are better normalized in pa
 
 @functools.cache
 def _kernel(name: str, dtype: numpy.dtype) -> launch.Kernel:
-    return launch.Kernel(launch.source("rows.cu", T=reduce.TYPES[dtype]), name)
+    return launch.Kernel(launch.source("rows.cu", T=launch.TYPES[dtype.name]), name)
 
 
 @functools.lru_cache(4096)
