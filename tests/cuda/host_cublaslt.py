@@ -73,6 +73,7 @@ PREFERENCE = {
 
 _F16, _BF16 = numpy.dtype("f2"), numpy.dtype(ml_dtypes.bfloat16)
 _TYPES = {2: _F16, 14: _BF16, 0: numpy.dtype("f4"), 1: numpy.dtype("f8"), 4: numpy.dtype("c8"), 5: numpy.dtype("c16")}  # cudaDataType
+_TRANSFORMS = {0: lambda x: x, 1: lambda x: x.mT, 2: lambda x: x.mT.conj()}  # cublasOperation_t
 _FAST_TF32 = 77
 # dtype of the matrices -> the types of computation and scale that the library's manual lists for it
 _COMPUTES = {
@@ -243,7 +244,7 @@ def matmul(
     wide = "c16" if _TYPES[out.type].kind == "c" else "f8"
     first, second = (x.astype(wide) for x in (first, second))
     with numpy.errstate(all="ignore"):
-        found = one * ((first.mT if operation.transa else first) @ (second.mT if operation.transb else second))
+        found = one * (_TRANSFORMS[operation.transa](first) @ _TRANSFORMS[operation.transb](second))
         if operation.epilogue == Epilogue.BIAS:
             at = operation.bias_pointer
             _require(at and not at % bias_alignment)
@@ -255,6 +256,7 @@ def matmul(
 
 def _at(address: int, dtype: numpy.dtype, shape: tuple, strides: tuple) -> numpy.ndarray:
     """The memory at an address as an array."""
+    _require(address > 1 << 16)
     size = sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + dtype.itemsize
     return numpy.ndarray(shape, dtype, (ctypes.c_char * size).from_address(address), 0, strides)
 

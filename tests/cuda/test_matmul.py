@@ -122,27 +122,32 @@ def same(found: Any, expected: Any) -> None:
 @st.composite
 def operand(draw: Any, batch: tuple, matrix: tuple) -> dict:
     """An array whose leading dimensions broadcast to `batch`, and where it is in memory; a vector if `matrix` has one dimension."""
-    own = () if len(matrix) == 1 else tuple(draw(st.sampled_from((n, n, 1))) for n in batch[draw(st.integers(0, len(batch))) :])
+    own = batch if len(matrix) > 1 else ()
+    if draw(st.booleans()):
+        own = tuple(draw(st.sampled_from((n, 1))) for n in own[draw(st.integers(0, len(own))) :])
     shape = own + matrix
-    plain = st.just((0,) * len(shape))
+    dense, spread = st.just((0,) * len(shape)), st.tuples(*[st.sampled_from((0, 0, 1, 3))] * len(shape))
     return {
         "shape": shape,
         "expanded": len(matrix) > 1 and draw(st.booleans()),
         "order": draw(st.one_of(st.just(tuple(range(len(shape)))), st.permutations(range(len(shape))))),
-        "gaps": draw(st.one_of(plain, st.tuples(*[st.sampled_from((0, 0, 0, 1, 3))] * len(shape)))),
+        "gaps": draw(st.one_of(dense, dense, spread)),
         "offset": draw(st.sampled_from((0, 0, 1, 2, 4, 7))),
-        "turned": draw(st.sampled_from(((), (), (), (len(shape) - 1,), (0,)))),
+        "turned": draw(st.sampled_from(((), (), (), (), (0,), (len(shape) - 1,)))),
     }
 
 
 @st.composite
 def product(draw: Any) -> dict:
-    sizes = st.sampled_from((1, 2, 3, 5, 8, 17, 0))
-    m, n, k, batch = draw(sizes), draw(sizes), draw(sizes), tuple(draw(st.lists(st.sampled_from((2, 1, 3, 4, 0)), max_size=3)))
-    a, b = (k,) if draw(st.integers(0, 5)) == 0 else (m, k), (k,) if draw(st.integers(0, 5)) == 0 else (k, n)
+    m, n, k = (draw(st.sampled_from((2, 3, 5, 1, 8, 17))) for _ in range(3))
+    batch = draw(st.sampled_from(((2,), (3,), (2, 3), (3, 1, 2), (2, 3, 2), (), (1,))))
+    vector_a, vector_b = (draw(st.integers(0, 9)) == 9 for _ in "ab")
+    if draw(st.integers(0, 9)) == 9:
+        m, n, k, batch = draw(st.sampled_from(((0, n, k, batch), (m, 0, k, batch), (m, n, 0, batch), (m, n, k, (0, *batch)))))
     return {
         "dtype": draw(st.sampled_from(sorted(DTYPES))), "batch": batch, "seed": draw(st.integers(0, 1 << 32)),
-        "a": draw(operand(batch, a)), "b": draw(operand(batch, b)), "bias": len(b) > 1 and draw(st.booleans()),
+        "a": draw(operand(batch, (k,) if vector_a else (m, k))), "b": draw(operand(batch, (k,) if vector_b else (k, n))),
+        "bias": not vector_b and draw(st.booleans()),
     }  # fmt: skip
 
 
@@ -169,7 +174,7 @@ def check(gpu: Any, case: dict) -> None:
         assert outputs.intact()
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(case=product())
 def test_any_layout(gpu, case):
     check(gpu, case)
@@ -240,6 +245,9 @@ def test_a_fault_is_seen(anew, monkeypatch, fault):
         (((5, 3), (3, 1)), ((6, 3, 4), (12, 4, 1)), (6, (5, 4, 3), (True, 3, 0), (True, 4, 12))),
         (((2, 6, 5, 3), (90, 15, 3, 1)), ((2, 1, 3, 4), (12, 12, 4, 1)), (2, (30, 4, 3), (True, 3, 90), (True, 4, 12))),  # one key for six queries
         (((2, 6, 5, 3), (90, 3, 18, 1)), ((2, 6, 3, 4), (72, 12, 4, 1)), (12, (5, 4, 3), None, (True, 4, 12))),  # heads within rows
+        (((6, 1, 3), (3, 99, 1)), ((3, 4), (4, 1)), (1, (6, 4, 3), (True, 3, 0), (True, 4, 0))),
+        (((6, 1, 3), (1, 99, 6)), ((3, 4), (4, 1)), (1, (6, 4, 3), (False, 6, 0), (True, 4, 0))),
+        (((6, 5, 3), (-15, 3, 1)), ((6, 3, 4), (12, 4, 1)), (6, (5, 4, 3), None, (True, 4, 12))),
         (((5, 3), (3, -1)), ((3, 4), (0, 1)), (1, (5, 4, 3), None, None)),
         (((5, 3), (2, 1)), ((3, 4), (8, 2)), (1, (5, 4, 3), None, None)),  # rows that overlap, no stride of 1
     ],
@@ -275,12 +283,22 @@ def test_products_of_nothing_call_nothing(gpu, shapes):
 
 
 def test_integers_and_wrong_shapes_are_left_to_cupy(gpu):
-    a = numpy.arange(6).reshape(2, 3)
+    a, cupy = numpy.arange(6).reshape(2, 3), gpu.cupy
     host_cublaslt.calls.clear()
-    same(gpu.products.matmul(gpu.cupy.asarray(a), gpu.cupy.asarray(a.T)), a @ a.T)
+    same(gpu.products.matmul(cupy.asarray(a), cupy.asarray(a.T)), a @ a.T)
     for shapes in (((2, 3), (4, 5)), ((), (3,)), ((2, 4, 3), (3, 3, 4))):
         with pytest.raises(ValueError):
-            gpu.products.matmul(*[gpu.cupy.zeros(shape, "f4") for shape in shapes])
+            gpu.products.matmul(*[cupy.zeros(shape, "f4") for shape in shapes])
+    assert not host_cublaslt.calls
+
+
+def test_so_are_elements_at_fractions_of_their_size(gpu):
+    host_cublaslt.calls.clear()
+    for start, row in ((4, 24), (0, 28)):  # complex numbers in an array of floats
+        memory = gpu.cupy.cuda.alloc(128)
+        a = gpu.cupy.ndarray((3, 3), "c8", memory + start, (row, 8))
+        a[...] = 1
+        same(gpu.products.matmul(a, a), numpy.full((3, 3), 3, "c8"))
     assert not host_cublaslt.calls
 
 
@@ -300,7 +318,7 @@ def test_linear(gpu, name, bias):
 @pytest.mark.parametrize("equation", ["ij,jk->ik", "bij,bkj->bik", "bhqd,bhkd->bqhk", "i,j->ij", "ij,ij->", "ij,jk,kl->li"])
 def test_contract(gpu, name, equation):
     terms, rng = equation.split("->")[0].split(","), numpy.random.default_rng(2)
-    operands = [whole_numbers(rng, tuple("bhijklqd".index(c) % 4 + 2 for c in term), DTYPES[name]) for term in terms]
+    operands = [whole_numbers(rng, tuple("bhijklqd".index(c) + 9 for c in term), DTYPES[name]) for term in terms]
     expected = numpy.asarray(numpy.einsum(equation, *map(wide, operands))).astype(DTYPES[name])
     found = gpu.products.contract([gpu.cupy.asarray(x) for x in operands], equation)
     assert found.dtype == DTYPES[name]
@@ -344,12 +362,15 @@ def test_threads_do_not_mix_up_their_biases(anew):
     assert not wrong
 
 
-def test_each_stream_has_its_workspace(gpu):
+def test_each_stream_has_its_workspace(gpu, monkeypatch):
     a, streams = gpu.cupy.ones((3, 3), "f4"), [gpu.cupy.cuda.Stream() for _ in range(2)]
     host_cublaslt.calls.clear()
-    for stream in (*streams, *streams):
-        with stream:
-            gpu.products.matmul(a, a)
+    for again in range(2):
+        for stream in streams:
+            with stream, monkeypatch.context() as patch:
+                if again:
+                    patch.setattr(gpu.cupy.cuda, "alloc", None)
+                gpu.products.matmul(a, a)
     *_, workspaces, sizes, used = zip(*host_cublaslt.calls, strict=True)
     assert used == tuple(stream.ptr for stream in (*streams, *streams)) and set(sizes) == {32 << 20}
     assert workspaces[:2] == workspaces[2:] and abs(workspaces[0] - workspaces[1]) >= 32 << 20
@@ -407,10 +428,27 @@ def test_cupy_computes_what_the_library_cannot(anew, monkeypatch, without, told,
     rng = numpy.random.default_rng(4)
     with pytest.warns(UserWarning, match=told) as warned:
         for name in ("float32", "bfloat16") * 2:
-            x, weight, bias = (whole_numbers(rng, shape, DTYPES[name]) for shape in ((2, 5, 3), (4, 3), (4,)))
+            x, weight, bias = (whole_numbers(rng, shape, DTYPES[name]) for shape in ((2, 5, 99), (4, 99), (4,)))
             found = anew.products.linear(*[anew.cupy.asarray(one) for one in (x, weight, bias)])
             same(found, exact(x, weight.T, bias))
     assert len(warned) == warnings
+
+
+def test_cupy_computes_half_precision_in_float32(anew, monkeypatch):
+    def noting(function: Any) -> Any:
+        return lambda *args, **kwargs: (
+            seen.extend(x.dtype for x in (*args, *kwargs.values()) if isinstance(x, anew.cupy.ndarray)) or function(*args, **kwargs)
+        )
+
+    seen: list = []
+    without_library(monkeypatch)
+    monkeypatch.setattr(anew.products.products, "matmul", noting(anew.products.products.matmul))
+    monkeypatch.setattr(anew.cupy, "einsum", noting(anew.cupy.einsum))
+    x = anew.cupy.asarray(whole_numbers(numpy.random.default_rng(0), (9, 9), BF16))
+    with pytest.warns(UserWarning, match="nvmath"):
+        assert anew.products.matmul(x, x).dtype == BF16
+    assert anew.products.contract([x, x, x], "ij,jk,kl->il").dtype == BF16
+    assert seen == [numpy.float32] * 5
 
 
 # -- the engine on it ----------------------------------------------------------------------------------------------------------
