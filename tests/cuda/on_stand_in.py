@@ -53,6 +53,9 @@ def _replaced() -> list[str]:
 def _forget() -> None:
     for name in _replaced():
         del sys.modules[name]
+        package, _, last = name.rpartition(".")
+        if package == BACKEND:
+            vars(sys.modules[package]).pop(last, None)  # else `from . import` finds the module that is forgotten
 
 
 @pytest.fixture
