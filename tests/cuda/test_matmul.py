@@ -434,6 +434,12 @@ def test_cupy_computes_what_the_library_cannot(anew, monkeypatch, without, told,
     assert len(warned) == warnings
 
 
+def test_more_products_than_the_library_counts_are_left_to_cupy(anew):
+    many = ((1 << 31, 2, 2), (16, 8, 4))
+    with pytest.warns(UserWarning, match="float32"):
+        assert anew.products._planned(DTYPES["float32"], *many, DTYPES["float32"], *many, False, 256, False, 0) is anew.products._on_cupy
+
+
 def test_cupy_computes_half_precision_in_float32(anew, monkeypatch):
     def noting(function: Any) -> Any:
         return lambda *args, **kwargs: (

@@ -127,7 +127,7 @@ def arranged(a: tuple, a_strides: tuple, b: tuple, b_strides: tuple) -> Arranged
         a, a_strides = (1, *a), (0, *a_strides)
     if not columns:
         b, b_strides = (*b, 1), (*b_strides, 0)
-    (m, k), (depth, n) = a[-2:], b[-2:]
+    (m, k), (depth, n) = a[-2:], b[-2:]  # pyright: ignore[reportAssignmentType]
     try:
         lead = numpy.broadcast_shapes(a[:-2], b[:-2])
     except ValueError:
@@ -193,7 +193,7 @@ def _planned(
         kind = kind._replace(compute=_COMPUTE_32F_FAST_TF32)
     try:
         return Product(library, found, dtype, kind, biased, aligned, device)
-    except (library.cuBLASLtError, LookupError) as error:
+    except (library.cuBLASLtError, LookupError, OverflowError) as error:  # the last for more products than a 32-bit number counts
         return _failed(dtype, error)
 
 
@@ -288,11 +288,12 @@ class Product:
     def _describe(self, found: Arranged, kind: Kind, biased: bool) -> None:
         library, names = self._library, self._library.MatmulDescAttribute
         operation = _writer(library.matmul_desc_set_attribute, self._operation)
-        for attribute, matrix, rows, columns in (
+        matrices: list[tuple[int, Any, int, int]] = [
             (names.TRANSA, found.b, found.n, found.k),
             (names.TRANSB, found.a, found.k, found.m),
             (names.TRANSC, Matrix(True, found.n, found.n * found.m), found.n, found.m),
-        ):
+        ]
+        for attribute, matrix, rows, columns in matrices:
             if not matrix.by_rows:
                 operation(attribute, "i4", _OPERATION_T)
                 rows, columns = columns, rows
