@@ -81,9 +81,9 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Set the precision of float32 matrix products to "highest", "high" or "medium". They always have full precision here.
+    """Set the precision of float32 matrix products to "highest", "high" or "medium". Those on a GPU use TF32 unless it is "highest".
 
-    Also sets `backends.cuda.matmul.allow_tf32`. Any other value has no effect but a warning.
+    It is `backends.cuda.matmul.allow_tf32` that this sets. Any other value has no effect but a warning.
     """
     global _products
     if precision not in ("highest", "high", "medium"):

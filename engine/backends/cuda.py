@@ -1,6 +1,7 @@
-"""`engine.backends.cuda`: PyTorch's switches for GPU computation. They can be set and read; the GPU code itself is in `gpu.py`.
+"""`engine.backends.cuda`: PyTorch's switches for GPU computation. They can be set and read; the GPU code itself is in `gpu/`.
 
-No switch changes a result: CuPy's products have full float32 precision, and attention is composed of ops.
+One changes results: `matmul.allow_tf32` lets float32 products on a GPU use TF32. Sums are never of reduced precision, and attention is
+composed of ops.
 """
 
 from __future__ import annotations

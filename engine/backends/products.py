@@ -23,14 +23,14 @@ def matmul(a: Any, b: Any) -> Any:
     return out if out.ndim < 3 or out.flags.c_contiguous else out.copy()  # a batched result would follow the memory order of `a`
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+def linear(x: Any, weight: Any, bias: Any = None, product: Callable = matmul) -> Any:
     """`x @ weight.T + bias`, with the bias added in place; `weight` is (out, in) or (in,)."""
     if weight.ndim != 2:
         if weight.ndim > 2:
             raise ValueError(f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D")
-        out = x @ weight
+        out = product(x, weight)
         return out if bias is None else out + bias
-    out = matmul(x, weight.T)
+    out = product(x, weight.T)
     if bias is None:
         return out
     if bias.ndim > out.ndim:
@@ -39,7 +39,7 @@ def linear(x: Any, weight: Any, bias: Any = None) -> Any:
     return out
 
 
-def contract(operands: Any, equation: str) -> Any:
+def contract(operands: Any, equation: str, product: Callable = matmul) -> Any:
     """`einsum` with letter subscripts, none repeated within an operand; two operands become one matrix product."""
     if len(operands) != 2:
         return module_of(operands[0]).einsum(equation, *operands, optimize=len(operands) > 2)
@@ -55,7 +55,7 @@ def contract(operands: Any, equation: str) -> Any:
     a = a.transpose([one.index(c) for c in batch + mine + inner]).reshape(*shape, n, k)
     b = b.transpose([two.index(c) for c in batch + inner + yours]).reshape(*shape, k, m)
     whole = batch + mine + yours
-    return (a @ b).reshape([sizes[c] for c in whole]).transpose([whole.index(c) for c in out])
+    return product(a, b).reshape([sizes[c] for c in whole]).transpose([whole.index(c) for c in out])
 
 
 # -- linear algebra ----------------------------------------------------------------------------------------------------------

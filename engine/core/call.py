@@ -395,8 +395,8 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
             xp, low = cpu, None
         else:
             arrays, xp = op.prepare(arrays)
-            moves = op.exact or op.types == "any" and (op.view or not op.ruled)
-            low = None if moves else next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None)
+            as_it_is = op.exact or op.types == "any" and (op.view or not op.ruled) or op.halves and xp is devices.gpu
+            low = None if as_it_is else next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None)
         data = devices.gpu.elementwise.forward(op, arrays, attrs) if op.pointwise and xp is devices.gpu else None
         if data is not None:
             low = None

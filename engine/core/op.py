@@ -80,6 +80,7 @@ class Op(metaclass=OpType):
     casts: ClassVar[bool] = False  # the result is cast to the dtype of `out=`
     exact: ClassVar[bool] = False  # only moves or casts elements, so half precision is not computed in float32
     order: ClassVar[tuple[str, ...]] = ()  # the caller's order of arguments, where the inputs are not first
+    halves: ClassVar[bool] = False  # on a GPU it takes half precision as it is, computes in float32 and rounds once
     pointwise: ClassVar[bool] = False  # elementwise: on a GPU it is a kernel printed from its code
     picks: ClassVar[bool] = False  # True for the tape's own `pick` only
     tensors: ClassVar[bool] = False  # accepts no numbers as inputs: checked after a call has failed, or before an in-place op

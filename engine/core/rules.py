@@ -59,7 +59,7 @@ def pull(op: Any, node: tape.Node, grad: Any) -> list:
     saved, attrs = node.saved, node.attrs
     if op.multi:
         grad = filled(node, grad, xp)
-    low = node.dtype is not F32 and node.dtype in LOW
+    low = node.dtype is not F32 and node.dtype in LOW and not (op.halves and xp is devices.gpu)
     if low:
         grad, saved = up(grad, xp), tuple(up(s, xp) for s in saved)
     if op.variadic:

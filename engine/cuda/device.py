@@ -114,8 +114,8 @@ def is_bf16_supported(including_emulation: bool = True) -> bool:
 
 
 def is_tf32_supported() -> bool:
-    """Return False: float32 products always have full precision."""
-    return False
+    """Return whether the current GPU can compute float32 products in TF32."""
+    return devices.cuda_available() and get_device_capability()[0] >= 8
 
 
 def is_initialized() -> bool:

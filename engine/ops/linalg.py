@@ -28,7 +28,7 @@ _C_NAMES = {
 
 class Product:
     """Base of ops on operands that PyTorch does not promote."""
-    types = "same"
+    types, halves = "same", True
 
     @classmethod
     def prepare(cls, arrays):

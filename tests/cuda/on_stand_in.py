@@ -1,4 +1,4 @@
-"""The engine on the stand-in for CuPy: `with installed():` makes device="cuda" work where there is no GPU."""
+"""The engine on the stand-ins for CuPy and cuBLASLt: `with installed():` makes device="cuda" work where there is no GPU."""
 
 from __future__ import annotations
 
@@ -20,15 +20,12 @@ BACKEND = "engine.backends.gpu"
 @contextlib.contextmanager
 def installed(gpus: int = 1) -> Iterator[Any]:
     """Import the GPU backend on a stand-in with so many GPUs; inside, `import cupy` finds it too. Afterwards everything is as before."""
-    import host_cuda  # here, so that collecting tests does not import CuPy
+    import host_cublaslt  # here, so that collecting tests does not import CuPy
+    import host_cuda
     import strict
 
-    stand_in_modules = strict.modules()
-    ours = {
-        name: module
-        for name, module in sys.modules.items()
-        if name.partition(".")[0] in ("cupy", "cupyx") or name.startswith(f"{BACKEND}.")
-    }
+    stand_in_modules = {**strict.modules(), "nvmath.bindings.cublasLt": host_cublaslt}
+    ours = {name: sys.modules[name] for name in _replaced()}
     before = devices.gpu, devices.mixed
     package = importlib.import_module(BACKEND)
     names = dict(vars(package))
@@ -49,12 +46,19 @@ def installed(gpus: int = 1) -> Iterator[Any]:
         vars(package).update(names)
 
 
+def _replaced() -> list[str]:
+    """The names of the imported modules that stand-ins replace, and of those that import them."""
+    packages = ("cupy", "cupyx", "nvmath")
+    return [name for name in sys.modules if name.partition(".")[0] in packages or name.startswith(f"{BACKEND}.")]
+
+
 def _forget() -> None:
-    """Unload CuPy and the backend: `from . import elementwise` would find a module that is still an attribute of the package."""
-    package = sys.modules[BACKEND]
-    for name in [name for name in sys.modules if name.partition(".")[0] in ("cupy", "cupyx") or name.startswith(f"{BACKEND}.")]:
+    """Unload them: `from . import elementwise` would find a module that is still an attribute of the package."""
+    for name in _replaced():
         del sys.modules[name]
-        vars(package).pop(name.removeprefix(f"{BACKEND}."), None)
+        package, _, last = name.rpartition(".")
+        if package == BACKEND:
+            vars(sys.modules[package]).pop(last, None)  # else `from . import` finds the module that is forgotten
 
 
 @pytest.fixture
