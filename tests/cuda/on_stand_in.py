@@ -1,4 +1,4 @@
-"""The engine on the stand-in for CuPy: `with installed():` makes device="cuda" work where there is no GPU."""
+"""The engine on the stand-ins for CuPy and cuDNN: `with installed():` makes device="cuda" work where there is no GPU."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ BACKEND = "engine.backends.gpu"
 
 @contextlib.contextmanager
 def installed(gpus: int = 1) -> Iterator[Any]:
-    """Import the GPU backend on a stand-in with so many GPUs; inside, `import cupy` finds it too. Afterwards everything is as before."""
+    """Import the GPU backend on a stand-in with so many GPUs; inside, `import cupy` and `import cudnn` find stand-ins. Afterwards everything is as before."""
     import host_cuda  # here, so that collecting tests does not import CuPy
+    import host_cudnn
     import strict
 
     stand_in_modules = strict.modules()
@@ -37,7 +38,8 @@ def installed(gpus: int = 1) -> Iterator[Any]:
     syncs.found.clear()
     host_cuda.count = gpus
     try:
-        yield devices.cuda()
+        with host_cudnn.installed():
+            yield devices.cuda()
     finally:
         devices.gpu, devices.mixed = before
         host_cuda.Device(0).use()

@@ -25,6 +25,7 @@ from ..reduction import _empty, count
 from ..reference import _along, _axis, _through_host
 from ..special import SCIPY, forwarded
 from . import elementwise, plain  # noqa: F401  the call path finds `elementwise` here
+from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 
 pi, inf, nan = math.pi, math.inf, math.nan
 
