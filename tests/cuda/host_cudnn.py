@@ -33,9 +33,10 @@ PLANS = {  # name -> numerical notes, in the heuristics' order
     "tensor": {numerical_note.TENSOR_CORE},
     "slow": set(),
     "fast": set(),
+    "slower": set(),
 }
-WORKSPACE = 100  # bytes
-delay = 0.0  # seconds that the slow plan takes longer
+WORKSPACE = 1000  # bytes of the first plan; each has so many more than the one before
+delay = 0.0  # seconds that the slow plans take longer
 
 graphs: list[pygraph] = []  # those that have a plan, in the order in which they were planned
 blocks: dict[int, int] = {}  # address -> size of allocated memory
@@ -286,7 +287,7 @@ class pygraph:
             found = found + self.added.at(tensor_dict[self.added.uid]).astype(numpy.float64)
         if name == "atomics":
             found *= 1 + _random.uniform(-1e-7, 1e-7, found.shape)
-        if name == "slow":
+        if name.startswith("slow"):
             time.sleep(delay)
         self.out.at(tensor_dict[self.out.uid])[...] = found
 

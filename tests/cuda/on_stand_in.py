@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import syncs
 
+from engine.backends import cudnn
 from engine.core import devices
 
 BACKEND = "engine.backends.gpu"
@@ -18,7 +19,10 @@ BACKEND = "engine.backends.gpu"
 
 @contextlib.contextmanager
 def installed(gpus: int = 1) -> Iterator[Any]:
-    """Import the GPU backend on a stand-in with so many GPUs; inside, `import cupy` and `import cudnn` find stand-ins. Afterwards everything is as before."""
+    """Import the GPU backend on stand-ins for CuPy, with so many GPUs, and for cuDNN, without TF32; programs inside find them too.
+
+    Afterwards everything is as before.
+    """
     import host_cuda  # here, so that collecting tests does not import CuPy
     import host_cudnn
     import strict
@@ -38,7 +42,7 @@ def installed(gpus: int = 1) -> Iterator[Any]:
     syncs.found.clear()
     host_cuda.count = gpus
     try:
-        with host_cudnn.installed():
+        with host_cudnn.installed(), cudnn.flags(enabled=True, allow_tf32=False):
             yield devices.cuda()
     finally:
         devices.gpu, devices.mixed = before

@@ -140,8 +140,8 @@ def _new(op: str, arrays: Sequence[Any], size: tuple | None, windows: tuple, dev
     at = place(image[2:], weight[2:], *windows[:3])
     loss = (image[0], weight[0], *at.out)
     shapes, result = {"fprop": ((image, weight), loss), "dgrad": ((loss, weight), image), "wgrad": ((loss, image), weight)}[op]
-    if (first.shape, second.shape) != shapes:
-        return None  # a transposed convolution whose output padding makes room for one more window
+    if (first.shape, second.shape) != shapes or image[1] != weight[1] * windows[3]:
+        return None  # such as a transposed convolution whose output padding makes room for one more window
     cudnn = switches.library()
     if isinstance(cudnn, Exception):
         _warn(f"convolutions are composed of CuPy's functions, which is slower, since cuDNN cannot be used: {cudnn}")
