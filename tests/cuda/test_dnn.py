@@ -343,6 +343,14 @@ def test_benchmark_times_as_many_plans_as_its_limit(gpu, monkeypatch):
     assert [name for name, _ in runs()] == ["slow"] * 3
 
 
+def test_benchmark_passes_over_plans_without_room_for_their_workspace(gpu, monkeypatch):
+    monkeypatch.setattr(switches, "benchmark", True)
+    monkeypatch.setattr(
+        host_cudnn.pygraph, "get_workspace_size", lambda self: 1 << (60 if list(host_cudnn.PLANS)[self.plan] == "slow" else 9)
+    )
+    assert error(gpu) < 1e-7 and runs() and "slow" not in [name for name, _ in runs()]
+
+
 def test_benchmark_does_not_wait_in_a_capture(gpu, monkeypatch):
     monkeypatch.setattr(switches, "benchmark", True)
     monkeypatch.setattr(host_cudnn, "delay", 0.1)

@@ -205,12 +205,8 @@ class Plan:
     """A planned graph, called with its operands."""
 
     def __init__(self, graph: Any, handle: Any, signature: Signature, format: memory_format, arrays: Sequence[Any]) -> None:
-        self._graph, self._handle, self._set_stream, self._stream = (
-            graph,
-            handle,
-            switches.library().set_stream,
-            cupy.cuda.get_current_stream,
-        )
+        self._graph, self._handle = graph, handle
+        self._set_stream, self._stream = switches.library().set_stream, cupy.cuda.get_current_stream
         self._shape, self._dtype = signature.result, signature.dtype
         self._axes = None if format is contiguous_format else signature.axes
         self._formats = [format, format, contiguous_format][: len(arrays)]
@@ -244,9 +240,9 @@ class Plan:
         for index in range(self._graph.get_execution_plan_count()):
             try:
                 self._select(index)
+                self._execute(pointers)
             except (switches.library().cudnnGraphNotSupportedError, RuntimeError, ValueError):
-                continue  # it is excluded by a numerical note, or the device does not support it
-            self._execute(pointers)
+                continue  # it has a numerical note that is avoided, is not for this device, or there is no room for its workspace
             best = min(best, (_seconds(lambda: self._execute(pointers)), index))
             left -= 1
             if not left:
