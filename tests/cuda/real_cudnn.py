@@ -32,11 +32,6 @@ H200 = {
     "pciDeviceId": 0, "supportCoopLaunch": 1, "totalGlobalMem": 150000000000, "schemaVersion": 1, "cudnnVersion": cudnn.backend_version(),
 }  # fmt: skip
 DTYPES = [numpy.dtype("f"), numpy.dtype("e"), numpy.dtype(ml_dtypes.bfloat16)]
-METHODS = (
-    "tensor validate build_operation_graph create_execution_plans deselect_numeric_notes check_support get_execution_plan_count build_plans "
-    "build_plan_at_index get_workspace_size execute"
-)
-SETTERS, FUNCTIONS = "set_output set_data_type set_dim set_stride set_uid", "create_handle set_stream"
 
 
 def array(shape: tuple, dtype: Any, format: Any) -> numpy.ndarray:
@@ -98,11 +93,8 @@ def _refuses(signature: Any) -> bool:
 def main() -> None:
     warnings.simplefilter("error")
     cudnn.create_handle = lambda: None
-    signatures = {name: getattr(cudnn.pygraph, name) for name in METHODS.split()} | {
-        name: getattr(cudnn, name) for name in FUNCTIONS.split()
-    }
-    signatures |= {name: getattr(cudnn.Tensor, name) for name in SETTERS.split()}
-    found: dict[str, Any] = {"signatures": {name: [*inspect.signature(fn).parameters] for name, fn in signatures.items()}}
+    parameters = {name: [*inspect.signature(getattr(cudnn.pygraph, name)).parameters] for name in ("tensor", "execute")}
+    found: dict[str, Any] = {"version": cudnn.__version__, "parameters": parameters}
     found["members"] = {name: [*getattr(cudnn, name).__members__] for name in ("data_type", "heur_mode", "numerical_note")}
     cudnn.pygraph = functools.partial(cudnn.pygraph, device_property=cudnn.create_device_properties(json.dumps(H200)))
     found["planned"], found["refused"] = every_kind()

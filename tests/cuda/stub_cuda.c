@@ -30,5 +30,9 @@ int cudaDeviceGetAttribute(int *value, int attribute, int device) {
     *value = attribute == 75 ? 9 : attribute == 16 ? 132 : attribute == 97 ? 232448 : attribute == 8 ? 49152 : 0;
     return 0;
 }
+int cudaGetDeviceProperties(int *properties, int device) {
+    properties[90] = 9, properties[91] = 0; /* the compute capability, in CUDA 12's struct */
+    return 0;
+}
 int cudaStreamIsCapturing(void *stream, int *status) { *status = 0; return 0; }
 int cudaThreadExchangeStreamCaptureMode(int *mode) { return 0; }
