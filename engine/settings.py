@@ -9,6 +9,7 @@ import os
 import warnings
 from typing import Any
 
+from .backends import cudnn
 from .base import dtypes
 from .core import devices
 from .core.devices import get_default_device, set_default_device
@@ -48,10 +49,11 @@ _warn_always = False
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Set whether ops must be deterministic. All ops here are, so none raises, or warns with `warn_only`: the setting is only stored."""
+    """Set whether ops must be deterministic. All can be, so none raises, or warns with `warn_only`; cuDNN then uses only plans that are."""
     if not isinstance(mode, bool):
         raise TypeError(f"_set_deterministic_algorithms(): argument 'mode' must be bool, not {type(mode).__name__}")
     _deterministic.update(mode=mode, warn_only=bool(warn_only))
+    cudnn.deterministic_algorithms = mode
 
 
 def are_deterministic_algorithms_enabled() -> bool:

@@ -1,11 +1,14 @@
-"""`engine.backends.cudnn`: PyTorch's cuDNN switches, which can be set and read but have no effect: convolutions are CuPy's products.
+"""`engine.backends.cudnn`: PyTorch's switches of cuDNN, which convolutions on a GPU follow.
 
-CuPy's result for one input is the same in every run on one machine, as `deterministic = True` requires; no algorithm is autotuned.
+Without `enabled` they are composed of CuPy's functions. `benchmark` times the first plans for each new signature and keeps the fastest,
+`deterministic` excludes those whose results may differ between runs, `allow_tf32` lets float32 be multiplied as TF32.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib
 import importlib.util
 from collections.abc import Iterator
 from typing import Any
@@ -16,25 +19,41 @@ benchmark_limit: int | None = None
 deterministic = False
 allow_tf32 = True
 fp32_precision = "none"
+deterministic_algorithms = False  # set by `use_deterministic_algorithms`
+
+
+@functools.cache
+def library() -> Any:
+    """Return the module `cudnn` of cuDNN's frontend, or the error if it or cuDNN itself cannot be loaded."""
+    try:
+        frontend = importlib.import_module("cudnn")
+        frontend.backend_version()
+    except (ImportError, OSError, RuntimeError) as error:
+        return error
+    return frontend
 
 
 def is_available() -> bool:
-    """Return whether there is a GPU to which these switches would apply."""
-    if importlib.util.find_spec("cupy") is None:
-        return False
-    from .gpu import namespace
-
-    return namespace.device_count() > 0
+    """Return whether there is a GPU, and cuDNN can be used on it."""
+    return version() is not None
 
 
 def version() -> int | None:
-    """Return the cuDNN version in use: None, since cuDNN is not used."""
-    return None
+    """Return cuDNN's version, such as 92800; None if it is not available."""
+    if importlib.util.find_spec("cupy") is None:
+        return None
+    import cupy
+
+    try:
+        devices = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:  # there is no driver
+        return None
+    return None if not devices or isinstance(library(), Exception) else int(library().backend_version())
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Return whether cuDNN would accept this tensor: float16, float32 or float64 on a GPU."""
-    return bool(tensor.is_cuda) and tensor.dtype.name in ("float16", "float32", "float64")
+    """Return whether cuDNN takes a tensor: float16, bfloat16 or float32 on a GPU."""
+    return bool(enabled and tensor.is_cuda) and tensor.dtype.name in ("float16", "bfloat16", "float32")
 
 
 def set_flags(

@@ -208,7 +208,10 @@ class Stream:
     """A queue whose work is always complete, since the host does it at once."""
 
     def __init__(self, null: bool = False, non_blocking: bool = False, ptds: bool = False, priority: int | None = None) -> None:
-        self.ptr, self.priority, self.done = 0 if null else id(self), priority or 0, True
+        self.ptr, self.priority, self.done, self.capturing = 0 if null else id(self), priority or 0, True, False
+
+    def is_capturing(self) -> bool:
+        return self.capturing
 
     def synchronize(self) -> None:
         record("Stream.synchronize")

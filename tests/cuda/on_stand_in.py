@@ -1,4 +1,4 @@
-"""The engine on the stand-ins for CuPy and cuBLASLt: `with installed():` makes device="cuda" work where there is no GPU."""
+"""The engine on the stand-ins for CuPy, cuBLASLt and cuDNN: `with installed():` makes device="cuda" work where there is no GPU."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import emulate
 import pytest
 import syncs
 
+from engine.backends import cudnn
 from engine.core import devices
 
 BACKEND = "engine.backends.gpu"
@@ -19,9 +20,13 @@ BACKEND = "engine.backends.gpu"
 
 @contextlib.contextmanager
 def installed(gpus: int = 1) -> Iterator[Any]:
-    """Import the GPU backend on a stand-in with so many GPUs; inside, `import cupy` finds it too. Afterwards everything is as before."""
+    """Import the GPU backend on stand-ins: for CuPy, with so many GPUs, for cuBLASLt, and for cuDNN, without TF32; programs find them too.
+
+    Afterwards everything is as before.
+    """
     import host_cublaslt  # here, so that collecting tests does not import CuPy
     import host_cuda
+    import host_cudnn
     import strict
 
     stand_in_modules = {**strict.modules(), "nvmath.bindings.cublasLt": host_cublaslt}
@@ -36,7 +41,8 @@ def installed(gpus: int = 1) -> Iterator[Any]:
     host_cuda.count = gpus
     importlib.import_module(f"{BACKEND}.launch").driver = emulate.Emulator()
     try:
-        yield devices.cuda()
+        with host_cudnn.installed(), cudnn.flags(enabled=True, allow_tf32=False):
+            yield devices.cuda()
     finally:
         devices.gpu, devices.mixed = before
         host_cuda.Device(0).use()
