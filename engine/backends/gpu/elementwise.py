@@ -179,6 +179,4 @@ class Launcher:
     def _failed(self, error: CompileError) -> None:
         """Run on CuPy from now on."""
         _launchers.update({key: _on_cupy for key, launcher in _launchers.items() if launcher is self})
-        warnings.warn(
-            f"the op runs on CuPy, as its CUDA kernel {self.printed.name} does not compile: {error}", RuntimeWarning, stacklevel=2
-        )
+        warnings.warn(f"the op runs on CuPy, as its CUDA kernel {self.printed.name} does not compile: {error}", stacklevel=2)

@@ -16,7 +16,6 @@ import numpy
 
 from .. import indexing
 from . import launch, layouts
-from .layouts import merged, packed
 
 _BLOCK, _PIECE = 256, 64  # as in index.cu
 _OPS = ("gather", "take_along_axis", "index_select", "embedding", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
@@ -57,7 +56,7 @@ def _blocks(threads: int) -> int:
 
 def _layout(shape: tuple, *strides: tuple, reach: int = 0) -> tuple[str, bytes]:
     """Return the offset type and the bytes of a `Layout`. `reach` is a number that the offset type must hold as well."""
-    wide, layout = packed(*merged(shape, strides), reach)
+    wide, layout = layouts.packed(*layouts.merged(shape, strides), reach)
     return "int64_t" if wide else "uint32_t", layout
 
 
