@@ -208,13 +208,13 @@ def _in_chunks(
     func: Callable, name: str, nest: Any, given: list, dims: list, size: int, out_dims: Any, randomness: str, chunk_size: int
 ) -> Any:
     """Process `chunk_size` samples at a time and concatenate the results along the batch dimension."""
-    state = random.default_generator.get_state() if randomness == "same" else None
+    state = random.states() if randomness == "same" else None
     parts: list[list] = []
     result, places = None, []
     for start in range(0, size, chunk_size):
         n = min(chunk_size, size - start)
         if state is not None:
-            random.default_generator.set_state(state)
+            random.restore(state)
         some = [x if d is None else x.narrow(d, start, n) for x, d in zip(given, dims, strict=True)]
         result, places = _mapped(func, name, nest, some, dims, n, out_dims, randomness)
         parts.append(tree.leaves(result))

@@ -290,6 +290,11 @@ def cauchy(source: Any, n: int, d: numpy.dtype, median: float, sigma: float) -> 
     return (median + sigma * numpy.tan(math.pi * (unit(source, n) - 0.5))).astype(d)
 
 
+def log_normal(source: Any, n: int, d: numpy.dtype, mean: float, std: float) -> numpy.ndarray:
+    """Draw `n` log-normal values; `mean` and `std` are those of the logarithm."""
+    return numpy.exp(normal_pairs(source, n) * std + mean).astype(d)
+
+
 def multinomial(source: Any, weights: numpy.ndarray, n: int, replacement: bool) -> numpy.ndarray:
     """Draw `n` column indices for each row of non-negative weights (rows, columns)."""
     rows, columns = weights.shape

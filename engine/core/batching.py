@@ -198,13 +198,13 @@ def _drawn(fn: Callable, args: tuple, kwargs: dict, level: Level) -> Any:
     given = [t for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t.array.__class__ is Batched and t.array.level is level]
     if level.randomness == "same" and not given:
         return fn(*args, **kwargs)
-    generator = kwargs.get("generator") or random.default_generator
-    state = generator.get_state() if level.randomness == "same" else None
+    own = kwargs.get("generator")
+    state = random.states(*[own] if own else []) if level.randomness == "same" else None
     whole = {id(t): unbatch(t, level) for t in given}
     found = []
     for i in range(level.size):
         if state is not None:
-            generator.set_state(state)
+            random.restore(state)
         one = lambda t, i=i: whole[id(t)][i] if id(t) in whole else t  # noqa: E731
         found.append(fn(*map(one, args), **{k: one(v) for k, v in kwargs.items()}))
     if given and given[0] is args[0] and fn.__name__.endswith("_"):

@@ -1,4 +1,4 @@
-"""Random number generators that produce the same stream as PyTorch's CPU generator for every seed."""
+"""Random number generators: the CPU's produces the same stream as PyTorch's for every seed; one of a GPU has a stream of its own."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from . import devices as _devices
 from .devices import device as _device
 from .tensor import Tensor
 
@@ -162,16 +163,45 @@ class Philox(Generator):
 
 default_generator = Generator()
 default_generator.seed()
+_of_gpus: dict[int, Philox] = {}  # the default generators of GPUs, made at their first use
+
+
+def generator_of(device: Any) -> Generator:
+    """Return the default generator of a device. A GPU's begins with the seed of the CPU's."""
+    if device is None or device.type != "cuda":
+        return default_generator
+    index = _devices.cuda().current_device() if device.index is None else device.index
+    if index not in _of_gpus:
+        _of_gpus[index] = Philox(_device("cuda", index))
+        _of_gpus[index].manual_seed(default_generator.initial_seed())
+    return _of_gpus[index]
+
+
+def states(*more: Generator) -> list[tuple[Generator, Tensor]]:
+    """Return the states of all default generators, and of further ones, for `restore`."""
+    return [(generator, generator.get_state()) for generator in (default_generator, *_of_gpus.values(), *more)]
+
+
+def restore(saved: list[tuple[Generator, Tensor]]) -> None:
+    """Set the generators to the states of an earlier time. Those first used since then begin anew."""
+    for generator, state in saved:
+        generator.set_state(state)
+    held = {id(generator) for generator, _ in saved}
+    for generator in _of_gpus.values():
+        if id(generator) not in held:
+            generator.manual_seed(generator.initial_seed())
 
 
 def manual_seed(seed: int) -> Generator:
-    """Seed the default generator with `int(seed)`, and return it."""
+    """Seed the default generators of all devices with `int(seed)`, and return the CPU's."""
+    for generator in _of_gpus.values():
+        generator.manual_seed(int(seed))
     return default_generator.manual_seed(int(seed))
 
 
 def seed() -> int:
-    """Seed the default generator from the operating system's randomness, and return the seed."""
-    return default_generator.seed()
+    """Seed the default generators from the operating system's randomness, and return the seed."""
+    return manual_seed(int.from_bytes(os.urandom(8), "little")).initial_seed()
 
 
 def initial_seed() -> int:
@@ -191,12 +221,12 @@ def set_rng_state(new_state: Tensor) -> None:
 
 @contextlib.contextmanager
 def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
-    """Restore the default generator's state at the end of the block. `devices` has no effect: there is one stream."""
+    """Restore the states of the default generators at the end of the block: those of all devices, whatever `devices` is."""
     if not enabled:
         yield
         return
-    state = default_generator.get_state()
+    saved = states()
     try:
         yield
     finally:
-        default_generator.set_state(state)
+        restore(saved)

@@ -1,16 +1,16 @@
 """Random tensors, random in-place fills, and dropout. A seed reproduces PyTorch's values: see `engine.random`."""
 
 import functools
+import importlib
 import math
 import operator
 
 import numpy
 
-from ..backends import cpu
-from ..backends import kernels_random as draw
+from ..backends import cpu, kernels_random
 from ..base import dtypes
 from ..base.errors import warn
-from ..core import inplace, random
+from ..core import devices, inplace, random
 from ..core.batching import randomly
 from ..core.create import _shape, empty_like, factory, made
 from ..core.devices import known, making, namespace
@@ -50,22 +50,28 @@ def _within(low, high, d):
         if not limits[0] <= n <= limits[1]: raise RuntimeError(f"{told} is out of bounds for {dtypes.FROM_NUMPY[d].name}")
 
 
-def _source(generator):
+def _drawing(device, generator=None):
+    """The functions that draw on a device, those of `kernels_random`, and the generator: the given one, or by default the device's."""
     if generator is not None and not isinstance(generator, random.Generator): raise TypeError(f"argument 'generator' must be Generator, not {type(generator).__name__}")
-    return random.default_generator if generator is None else generator
+    device = devices.get_default_device() if device is None else devices.device(device)
+    if generator is not None and device.type in ("cpu", "cuda") and generator.device.type != device.type:
+        raise RuntimeError(f"Expected a '{device.type}' device type for generator but found '{generator.device.type}'")
+    on_gpu = device.type == "cuda" and devices.cuda() is not None
+    return importlib.import_module("engine.backends.gpu.random") if on_gpu else kernels_random, random.generator_of(device) if generator is None else generator
 
 
-def _drawn(draws, n, dtype, name, device=None):
-    """Return values from `draws(n, dtype)`; complex ones are pairs of real ones."""
+def _drawn(draws, n, dtype, name, device, generator):
+    """Return values from `draws(draw, source, n, dtype)`; complex ones are pairs of real ones."""
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
-    if d.is_complex: return _row(lambda n, d: draws(2 * n, dtypes.FROM_NUMPY[d].to_real().numpy).view(d), n, d.numpy, device)
-    return _row(draws, n, _float(dtype, name), device)
+    if d.is_complex:
+        return _row(lambda draw, source, n, d: draws(draw, source, 2 * n, dtypes.FROM_NUMPY[d].to_real().numpy).view(d), n, d.numpy, device, generator)
+    return _row(draws, n, _float(dtype, name), device, generator)
 
 
-def _row(draws, n, d, device):
-    """Return values from `draws(n, d)`; none are drawn for a device without memory."""
+def _row(draws, n, d, device, generator):
+    """Return values from `draws(draw, source, n, d)`; none are drawn for a device without memory."""
     xp = making(device)
-    return draws(n, d) if xp is cpu else xp.empty(n, d)
+    return draws(*_drawing(device, generator), n, d) if xp is cpu else xp.empty(n, d)
 
 
 def _float(dtype, name):
@@ -81,7 +87,7 @@ def _float(dtype, name):
 def rand(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Uniform random values in [0, 1)."""
     shape = _shape(size)
-    drawn = _drawn(lambda n, d: draw.uniform(_source(generator), n, d), math.prod(shape), dtype, "rand", device)
+    drawn = _drawn(lambda draw, source, n, d: draw.uniform(source, n, d), math.prod(shape), dtype, "rand", device, generator)
     return made(drawn.reshape(shape), device, requires_grad)
 
 
@@ -90,7 +96,7 @@ def randn(*size, generator=None, dtype=None, device=None, requires_grad=False):
     """Normal random values of mean 0 and variance 1."""
     shape = _shape(size)
     std = math.sqrt(0.5) if dtype is not None and dtypes.as_dtype(dtype).is_complex else 1.0  # complex values have variance 1 in all
-    drawn = _drawn(lambda n, d: draw.normal(_source(generator), n, d, 0.0, std), math.prod(shape), dtype, "normal", device)
+    drawn = _drawn(lambda draw, source, n, d: draw.normal(source, n, d, 0.0, std), math.prod(shape), dtype, "normal", device, generator)
     return made(drawn.reshape(shape), device, requires_grad)
 
 
@@ -105,7 +111,7 @@ def randint(low=0, high=None, size=None, *, generator=None, dtype=None, device=N
     shape = _shape((size,))
     d = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
     _within(int(low), int(high), d.numpy)
-    drawn = _row(lambda n, d: draw.integers(_source(generator), n, int(low), int(high), d), math.prod(shape), d.numpy, device)
+    drawn = _row(lambda draw, source, n, d: draw.integers(source, n, int(low), int(high), d), math.prod(shape), d.numpy, device, generator)
     return made(drawn.reshape(shape), device, requires_grad)
 
 
@@ -116,7 +122,7 @@ def randperm(n, *, generator=None, dtype=None, device=None, requires_grad=False)
     if n < 0: raise RuntimeError(f"n must be non-negative, got {n}")
     if dtype is not None and n: _within(0, n, dtypes.as_numpy(dtype))
     d = dtypes.int64 if dtype is None else dtypes.as_dtype(dtype)
-    return made(_row(lambda n, d: draw.permutation(_source(generator), n).astype(d), n, d.numpy, device), device, requires_grad)
+    return made(_row(lambda draw, source, n, d: draw.permutation(source, n).astype(d), n, d.numpy, device, generator), device, requires_grad)
 
 
 def _filled(fill, input, dtype, device, requires_grad, memory_format):
@@ -154,7 +160,7 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
         if size is None: raise TypeError("normal() of two numbers needs the size")
         if std < 0: raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
         shape = _shape((size,))
-        drawn = _row(lambda n, d: draw.normal(_source(generator), n, d, mean, std), math.prod(shape), _float(dtype, "normal"), device)
+        drawn = _row(lambda draw, source, n, d: draw.normal(source, n, d, mean, std), math.prod(shape), _float(dtype, "normal"), device, generator)
         return made(drawn.reshape(shape), device, requires_grad)
     if isinstance(std, Tensor) and known((std < 0).any()): raise RuntimeError("normal expects all elements of std >= 0.0")
     like = mean if isinstance(mean, Tensor) else std
@@ -167,14 +173,15 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
 def bernoulli(input, p=None, *, generator=None):
     """Ones with the probabilities in `input` (or all with `p`), else zeros, in the dtype of the input."""
     if input.is_meta: return empty_like(input)
-    host = input._host()
+    draw, source = _drawing(input.device, generator)
+    array, xp = input.array, namespace(input.array)
     if p is not None:
-        drawn = draw.bernoulli(_source(generator), host.size, p)
+        drawn = draw.bernoulli(source, array.size, p)
     else:
         _floating(input, "bernoulli_tensor_cpu_p_")
-        if not ((host >= 0) & (host <= 1)).all(): raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
-        drawn = draw.bernoulli_each(_source(generator), host)
-    return made(drawn.astype(host.dtype).reshape(host.shape), input.device)
+        if xp is cpu and not ((array >= 0) & (array <= 1)).all(): raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        drawn = draw.bernoulli_each(source, array)
+    return made(drawn.astype(array.dtype).reshape(array.shape), input.device)
 
 
 @public
@@ -185,10 +192,11 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     if num_samples <= 0: raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > input.shape[-1]: raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     if input.is_meta: return input.new_empty((*input.shape[:-1], num_samples), dtype=dtypes.int64)
-    weights = input._host().reshape(-1, input.shape[-1])
-    if not (numpy.isfinite(weights).all() and (weights >= 0).all()): raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+    (draw, source), xp = _drawing(input.device, generator), namespace(input.array)
+    weights = input.array.reshape(-1, input.shape[-1])
+    if not (xp.isfinite(weights).all() and (weights >= 0).all()): raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if (weights.sum(1) == 0).any(): raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
-    found = draw.multinomial(_source(generator), weights, num_samples, replacement)
+    found = draw.multinomial(source, weights, num_samples, replacement)
     return made(found.reshape(*input.shape[:-1], num_samples).astype(numpy.int64), input.device)
 
 
@@ -199,7 +207,7 @@ def poisson(input, generator=None):
     if input.is_meta: return empty_like(input)
     host = input._host()
     if (host < 0).any(): raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return made(draw.poisson(_source(generator), host.reshape(-1).astype(float)).astype(host.dtype).reshape(host.shape), input.device)
+    return made(kernels_random.poisson(_drawing(input.device, generator)[1], host.reshape(-1).astype(float)).astype(host.dtype).reshape(host.shape), input.device)
 
 
 @public
@@ -209,7 +217,8 @@ def binomial(count, prob, generator=None):
         if not x.is_floating_point(): raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {x.dtype.name}")
     if count.is_meta: return count + prob
     n, p = numpy.broadcast_arrays(count._host().astype(float), prob._host().astype(float))
-    drawn = [draw.binomial(_source(generator), a, b) for a, b in zip(n.ravel().tolist(), p.ravel().tolist(), strict=True)]
+    source = _drawing(count.device, generator)[1]
+    drawn = [kernels_random.binomial(source, a, b) for a, b in zip(n.ravel().tolist(), p.ravel().tolist(), strict=True)]
     return made(numpy.array(drawn).reshape(n.shape).astype(count.array.dtype), count.device)
 
 
@@ -220,14 +229,14 @@ define("multinomial", multinomial)
 # -- in-place fills --------------------------------------------------------------------------------------------------------
 
 
-def _fill(tensor, name, numbers):
-    """Write `numbers(n, dtype)` into a tensor, in the order of its memory."""
+def _fill(tensor, name, generator, numbers):
+    """Write `numbers(draw, source, n, dtype)` into a tensor, in the order of its memory; see `_drawing`."""
     inplace.refuse_leaf(tensor, name)
     array = tensor.array
     inplace.refuse_overlap(array, name)
     if not tensor.is_meta:
         order = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
-        drawn = numbers(array.size, array.dtype)
+        drawn = numbers(*_drawing(tensor.device, generator), array.size, array.dtype)
         place = array.transpose(order)
         place[...] = namespace(array).asarray(drawn.reshape(place.shape))
     inplace.note_write_to(tensor, name)
@@ -245,7 +254,7 @@ def uniform_(self, low=0.0, high=1.0, *, generator=None):
     """Fill with uniform random values in [low, high); the keywords `from` and `to` are accepted too."""
     if not self.is_complex(): _floating(self, "check_uniform_bounds")
     if low > high: raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
-    return _fill(self, "uniform_", lambda n, d: _drawn(lambda n, d: draw.uniform(_source(generator), n, d, low, high), n, d, "uniform"))
+    return _fill(self, "uniform_", generator, lambda draw, source, n, d: _drawn(lambda draw, source, n, d: draw.uniform(source, n, d, low, high), n, d, "uniform", self.device, source))
 
 
 @filler
@@ -253,16 +262,16 @@ def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal random values."""
     _floating(self, "normal_kernel_cpu")
     if std < 0: raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    return _fill(self, "normal_", lambda n, d: draw.normal(_source(generator), n, d, mean, std, self.is_contiguous()))
+    return _fill(self, "normal_", generator, lambda draw, source, n, d: draw.normal(source, n, d, mean, std, self.is_contiguous()))
 
 
 @filler
 def random_(self, *bounds, generator=None, **named):
     """Fill with random integers: `random_(from, to)` up to `to` - 1, `random_(to)` from 0, `random_()` over the range of the dtype."""
     low, high = _bounds(self, bounds, named)
-    if low is None: return _fill(self, "random_", lambda n, d: draw.full_range(_source(generator), n, d))
+    if low is None: return _fill(self, "random_", generator, lambda draw, source, n, d: draw.full_range(source, n, d))
     _within(low, high, self.array.dtype)
-    return _fill(self, "random_", lambda n, d: draw.integers(_source(generator), n, low, high, d))
+    return _fill(self, "random_", generator, lambda draw, source, n, d: draw.integers(source, n, low, high, d))
 
 
 def _bounds(tensor, bounds, named):
@@ -280,10 +289,11 @@ def _bounds(tensor, bounds, named):
 def bernoulli_(self, p=0.5, *, generator=None):
     """Fill with ones of probability `p`, a scalar or a tensor that broadcasts, and zeros."""
     if isinstance(p, Tensor):
-        host = numpy.broadcast_to(p.array if p.is_meta else p._host(), self.shape)
-        return _fill(self, "bernoulli_", lambda n, d: draw.bernoulli_each(_source(generator), host).astype(d))
+        each = p.array if p.is_meta or p.is_cuda and self.is_cuda else namespace(self.array).asarray(p._host())
+        each = namespace(each).broadcast_to(each, self.shape)
+        return _fill(self, "bernoulli_", generator, lambda draw, source, n, d: draw.bernoulli_each(source, each).astype(d))
     if not 0 <= p <= 1: raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    return _fill(self, "bernoulli_", lambda n, d: draw.bernoulli(_source(generator), n, p).astype(d))
+    return _fill(self, "bernoulli_", generator, lambda draw, source, n, d: draw.bernoulli(source, n, p).astype(d))
 
 
 @filler
@@ -291,14 +301,14 @@ def exponential_(self, lambd=1.0, *, generator=None):
     """Fill with exponential random values of rate `lambd`."""
     if not self.is_floating_point(): raise RuntimeError(f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.name}")
     if lambd <= 0: raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
-    return _fill(self, "exponential_", lambda n, d: draw.exponential(_source(generator), n, d, lambd))
+    return _fill(self, "exponential_", generator, lambda draw, source, n, d: draw.exponential(source, n, d, lambd))
 
 
 @filler
 def geometric_(self, p, *, generator=None):
     """Fill with the number of trials of probability `p` up to the first success."""
     if not 0 < p < 1: raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
-    return _fill(self, "geometric_", lambda n, d: draw.geometric(_source(generator), n, d, p))
+    return _fill(self, "geometric_", generator, lambda draw, source, n, d: draw.geometric(source, n, d, p))
 
 
 @filler
@@ -306,7 +316,7 @@ def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
     """Fill with Cauchy random values."""
     _floating(self, "cauchy")
     if sigma <= 0: raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
-    return _fill(self, "cauchy_", lambda n, d: draw.cauchy(_source(generator), n, d, median, sigma))
+    return _fill(self, "cauchy_", generator, lambda draw, source, n, d: draw.cauchy(source, n, d, median, sigma))
 
 
 @filler
@@ -314,7 +324,7 @@ def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
     """Fill with log-normal random values; `mean` and `std` are those of the logarithm."""
     _floating(self, "log_normal_cpu")
     if std <= 0: raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    return _fill(self, "log_normal_", lambda n, d: numpy.exp(draw.normal_pairs(_source(generator), n) * std + mean).astype(d))
+    return _fill(self, "log_normal_", generator, lambda draw, source, n, d: draw.log_normal(source, n, d, mean, std))
 
 
 # -- dropout ---------------------------------------------------------------------------------------------------------------
@@ -332,7 +342,7 @@ class masked_scale(Elementwise):
 @randomly
 def _kept(input, p, shape):
     """Return a mask of the elements that stay. As in PyTorch, values are drawn in the memory order of the input."""
-    drawn = _row(lambda n, d: draw.bernoulli(random.default_generator, n, 1 - p), math.prod(shape), numpy.bool_, input.device)
+    drawn = _row(lambda draw, source, n, d: draw.bernoulli(source, n, 1 - p), math.prod(shape), numpy.bool_, input.device, None)
     return made(_laid_as(input.array, drawn) if shape == input.shape else drawn.reshape(shape), input.device)
 
 
@@ -463,8 +473,8 @@ def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
 @randomly
 def _gumbel(beside):
     """Gumbel noise in the shape of a tensor."""
-    noise = draw.exponential(random.default_generator, beside.numel(), beside.array.dtype).reshape(beside.shape)
-    return made(-numpy.log(noise), beside.device)
+    noise = _row(lambda draw, source, n, d: draw.exponential(source, n, d), beside.numel(), beside.array.dtype, beside.device, None)
+    return made(-namespace(noise).log(noise.reshape(beside.shape)), beside.device)
 
 
 @composite(home="nn.functional")

@@ -10,6 +10,7 @@ from .. import autograd
 from ..autograd.graph import saved_tensors_hooks
 from ..base.errors import warn
 from ..core import casting, random, tape, versions
+from ..core.devices import device
 from ..core.tensor import Tensor
 from ..nn import Sequential
 
@@ -73,12 +74,16 @@ def check_backward_validity(inputs: Iterable) -> None:
 
 
 def get_device_states(*args: Any) -> tuple[list, list]:
-    """Return the GPUs among the arguments and their generators' states: always empty, since the host generator is used for all devices."""
-    return [], []
+    """Return the indices of the GPUs among the arguments, and the states of their generators."""
+    places = {x.device for x in args if isinstance(x, Tensor) and x.is_cuda}
+    places = sorted(places, key=lambda place: place.index)
+    return [place.index for place in places], [random.generator_of(place).get_state() for place in places]
 
 
 def set_device_states(devices: Any, states: Any, *, device_type: Any = None) -> None:
-    """Do nothing; see `get_device_states`."""
+    """Set the states that `get_device_states` returned."""
+    for index, state in zip(devices, states, strict=True):
+        random.generator_of(device("cuda", index)).set_state(state)
 
 
 @contextlib.contextmanager
@@ -87,12 +92,12 @@ def _random_state(state: Any) -> Iterator[None]:
     if state is None:
         yield
         return
-    now = random.get_rng_state()
-    random.set_rng_state(state)
+    now = random.states()
+    random.restore(state)
     try:
         yield
     finally:
-        random.set_rng_state(now)
+        random.restore(now)
 
 
 def checkpoint(
@@ -138,7 +143,7 @@ class CheckpointFunction(autograd.Function):
     @staticmethod
     def forward(ctx: Any, run_function: Callable, preserve_rng_state: bool, *args: Any) -> Any:
         check_backward_validity(args)
-        ctx.run_function, ctx.state = run_function, random.get_rng_state() if preserve_rng_state else None
+        ctx.run_function, ctx.state = run_function, random.states() if preserve_rng_state else None
         ctx.autocast = casting.snapshot()
         ctx.places = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
         ctx.others = [None if isinstance(x, Tensor) else x for x in args]
@@ -178,7 +183,7 @@ class _Frame:
         self, function: Callable, args: tuple, kwargs: dict, preserve: bool, context_fn: Callable, check: str, debug: bool, early_stop: bool
     ) -> None:
         self.function, self.args, self.kwargs, self.check, self.debug = function, args, kwargs, check, debug
-        self.state, self.autocast = random.get_rng_state() if preserve else None, casting.snapshot()
+        self.state, self.autocast = random.states() if preserve else None, casting.snapshot()
         self.first, self.second = context_fn()
         self.early_stop, self.time = early_stop, tape.tick()
         self.told: list[tuple] = []  # (shape, dtype, device) of each tensor saved by the first run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 
 import ml_dtypes
 import numpy
@@ -11,7 +12,10 @@ import scipy.stats
 from emulate import Emulator, Guarded
 from fake_cupy import FakeCupy
 
+import engine
+from engine.backends import kernels_random
 from engine.backends.gpu import launch
+from engine.core import devices, random
 from engine.core.random import Philox
 
 kernels = pytest.importorskip("engine.backends.gpu.random")  # needs CuPy, not a GPU
@@ -206,6 +210,103 @@ def test_multinomial(gpu):
     for n in (1, 2):
         x = kernels.multinomial(s, gpu.array(numpy.repeat(weights[:1], 4000, 0)), n, False)
         assert x.shape == (4000, n) and not (x == 1).any() and abs((x[:, 0] == 3).mean() - 0.5) < 0.04
+
+
+# -- the engine's functions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cuda(gpu, monkeypatch):
+    """A GPU for the engine: arrays are made by the emulated kernels, and moving there does nothing."""
+    backend = types.SimpleNamespace(device_count=lambda: 2, current_device=lambda: 0, to_device=lambda x, index: x, to_host=lambda x: x)
+    monkeypatch.setattr(devices, "gpu", backend)
+    monkeypatch.setattr(random, "_of_gpus", {})
+    before = engine.get_rng_state()
+    engine.manual_seed(5)
+    yield launch.driver.launches
+    engine.set_rng_state(before)
+
+
+@pytest.mark.parametrize(
+    ("call", "kernel", "drawn"),
+    [
+        (lambda: engine.rand(3, 5, device="cuda"), "uniform", lambda s: kernels.uniform(s, 15, F32)),
+        (lambda: engine.randn(3, 5, device="cuda", dtype=engine.float64), "normal", lambda s: kernels.normal(s, 15, F64)),
+        (
+            lambda: engine.rand(15, device="cuda", dtype=engine.complex64),
+            "uniform",
+            lambda s: kernels.uniform(s, 30, F32).view("complex64"),
+        ),
+        (lambda: engine.randint(3, 9, (15,), device="cuda"), "integers", lambda s: kernels.integers(s, 15, 3, 9, I64)),
+        (lambda: engine.randperm(15, device="cuda"), "integers", lambda s: kernels.permutation(s, 15)),
+        (lambda: engine.normal(1.0, 2.0, (15,), device="cuda"), "normal", lambda s: kernels.normal(s, 15, F32, 1, 2)),
+    ],
+)
+def test_new_tensors_are_drawn_on_the_device(cuda, call, kernel, drawn):
+    found = call().array
+    assert cuda == [kernel] and found.ravel().tolist() == drawn(philox(5)).tolist()
+    assert call().array.tolist() != found.tolist()
+    engine.manual_seed(5)
+    assert call().array.tolist() == found.tolist()
+
+
+def test_generators_of_gpus(cuda):
+    g = engine.Generator("cuda")
+    assert isinstance(g, Philox) and g.device == engine.device("cuda") and g.initial_seed() == engine.Generator().initial_seed()
+    x = engine.rand(9, device="cuda", generator=g.manual_seed(3))
+    state, twin = g.get_state(), g.clone_state()
+    assert x.tolist() == kernels.uniform(philox(3), 9, F32).tolist() and state.tolist() == [3] + [0] * 7 + [3] + [0] * 7
+    y = engine.rand(9, device="cuda", generator=g)
+    assert y.tolist() == engine.rand(9, device="cuda", generator=twin).tolist() != x.tolist()
+    assert y.tolist() == engine.rand(9, device="cuda", generator=g.set_state(state)).tolist()
+    for device, other in (("cuda", engine.Generator()), ("cpu", g)):
+        with pytest.raises(RuntimeError, match=f"Expected a '{device}' device type for generator but found '{other.device.type}'"):
+            engine.rand(3, device=device, generator=other)
+    with pytest.raises(RuntimeError, match="expected 16 bytes, got 5056"):
+        g.set_state(engine.get_rng_state())
+    with pytest.raises(TypeError, match="uint8"):
+        g.set_state(engine.zeros(16))
+
+
+def test_each_device_has_its_own_stream(cuda):
+    draws = [
+        lambda: engine.rand(4).tolist(),
+        lambda: engine.rand(4, device="cuda").tolist(),
+        lambda: engine.rand(4, device="cuda:1").tolist(),
+    ]
+    first, second = ([draw() for draw in draws] for _ in range(2))
+    engine.cuda.manual_seed(5)  # of the current one
+    assert [draws[1](), draws[2]()] == [first[1], engine.rand(4, device="cuda:1", generator=philox(5).set_state(philox_at(5, 2))).tolist()]
+    engine.cuda.manual_seed_all(5)
+    assert [draws[1](), draws[2]()] == first[1:] and second[0] not in first
+    states = engine.cuda.get_rng_state_all()
+    third = [draw() for draw in draws[1:]]
+    with random.fork_rng():
+        again = [draw() for draw in draws]
+    assert [draw() for draw in draws] == again
+    engine.cuda.set_rng_state_all(states)
+    assert [draw() for draw in draws[1:]] == third
+    engine.cuda.seed_all()
+    assert len({engine.cuda.initial_seed(), *[g.initial_seed() for g in random._of_gpus.values()]}) == 1 and engine.initial_seed() == 5
+
+
+def philox_at(seed, offset):
+    g = philox(seed)
+    g.advance(offset)
+    return g.get_state()
+
+
+def test_a_generator_first_used_since_the_state_was_saved_begins_anew(cuda):
+    saved = random.states()
+    x = engine.rand(4, device="cuda")
+    random.restore(saved)
+    assert engine.rand(4, device="cuda").tolist() == x.tolist()
+
+
+def test_host_algorithms_draw_the_words_of_the_gpu(cuda):
+    source = random.generator_of(engine.device("cuda"))
+    x = kernels_random.poisson(source, numpy.full(4000, 3.5))
+    assert source.offset > 4000 and abs(x.mean() - 3.5) < 5 * (3.5 / 4000) ** 0.5
 
 
 # -- the checks themselves, and the compiler ---------------------------------------------------------------------------------

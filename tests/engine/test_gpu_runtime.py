@@ -88,8 +88,9 @@ def test_questions_go_to_the_gpu(runtime):
         cuda.set_device(3)
     with pytest.raises(ValueError, match="Expected a cuda device, but got: cpu"):
         cuda.set_device("cpu")
+    before = engine.initial_seed()
     cuda.manual_seed_all(5)
-    assert engine.initial_seed() == 5
+    assert cuda.initial_seed() == 5 and engine.initial_seed() == before
 
 
 def test_powers_of_halves_are_square_roots():

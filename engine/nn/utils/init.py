@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from ...core.random import get_rng_state, set_rng_state
+from ...core import random
 from ..module import Module
 
 
@@ -15,8 +15,8 @@ def skip_init(module_cls: type[Module], *args: Any, **kwargs: Any) -> Module:
         raise RuntimeError(f"Expected a Module; got {module_cls}")
     if "device" not in inspect.signature(module_cls).parameters:
         raise RuntimeError("Module must support a 'device' arg to skip initialization")
-    before = get_rng_state()
+    before = random.states()
     try:
         return module_cls(*args, **kwargs)
     finally:
-        set_rng_state(before)
+        random.restore(before)

@@ -24,10 +24,10 @@ def changed(sample: Any, change: Callable[[Any], Any], chosen: Callable[[list], 
     """Apply `change` to each chosen leaf of a sample, with the same random numbers for each."""
     leaves = tree.leaves(sample)
     places = chosen(leaves)
-    state = engine.get_rng_state() if len(places) > 1 else None
+    state = engine.random.states() if len(places) > 1 else None
     for k, i in enumerate(places):
         if k and state is not None:
-            engine.set_rng_state(state)
+            engine.random.restore(state)
         leaves[i] = change(leaves[i])
     return tree.filled(sample, iter(leaves))
 
