@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import emulate
 import pytest
 import syncs
 
@@ -35,12 +36,17 @@ def installed(gpus: int = 1) -> Iterator[Any]:
     sys.modules.update(stand_in_modules)
     devices.gpu, devices.mixed = None, False
     syncs.found.clear()
-    host_cuda.count = gpus
+    host_cuda.reset(gpus)
+    allocators = host_cuda._allocator[-1], host_cuda._pinned_allocator[-1]
+    emulate.Emulator.submit = staticmethod(host_cuda.submit)
+    importlib.import_module(f"{BACKEND}.launch").driver = emulate.Emulator()
     try:
         yield devices.cuda()
     finally:
         devices.gpu, devices.mixed = before
-        host_cuda.Device(0).use()
+        host_cuda.reset(1)
+        host_cuda.set_allocator(allocators[0]), host_cuda.set_pinned_memory_allocator(allocators[1])
+        emulate.Emulator.submit = staticmethod(lambda run: run())
         _forget()
         sys.modules.update(ours)
         vars(package).clear()

@@ -439,6 +439,7 @@ def array(
         return sys.modules["cupy"].stack([array(one, dtype) for one in obj])
     found = numpy.array(obj, dtype, order=order or "K", ndmin=ndmin)
     supported(found.dtype)
+    host_cuda.alloc_pinned_memory(found.nbytes)  # through which CuPy copies
     return new(found, order=order or "K")
 
 
@@ -451,6 +452,13 @@ def arrays_of(arrays: Any) -> list[numpy.ndarray]:
             here = host_cuda.current_device()
             raise ValueError(f"Array device must be same as the current device: array device = {one.device.id} while current = {here}")
     return [one._host for one in arrays]
+
+
+for _name in (
+    "__getitem__", "__setitem__", "fill", "_scatter_op", "take", "put", "repeat", "reshape", "ravel", "astype", "copy", "flatten", "mean", "var",
+    "std", "argmax", "argmin", "cumsum", "cumprod", "trace", "round", "sort", "argsort", "partition", "argpartition", "searchsorted", "dot",
+):  # fmt: skip
+    setattr(ndarray, _name, host_cuda.captured(getattr(ndarray, _name)))
 
 
 # -- operators ---------------------------------------------------------------------------------------------------------------
