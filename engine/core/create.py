@@ -1,6 +1,6 @@
 """Factories of tensors of a given size (`zeros`, `full_like`, `x.new_ones`, ...), and functions about types and dtypes.
 
-Every factory takes `dtype`, `device`, `requires_grad`, `layout`, which must be `torch.strided`, and `pin_memory`, which changes no result.
+Every factory takes `dtype`, `device`, `requires_grad`, `layout`, which must be `torch.strided`, and `pin_memory`, ignored without a GPU.
 Without `dtype`, floats get the default float dtype.
 """
 
@@ -76,7 +76,7 @@ def as_wanted(dtype: Any) -> numpy.dtype:
 def factory(make: Any) -> Any:
     """Add the arguments of all PyTorch factories to a function that makes tensors.
 
-    `out`: a tensor to write the result to, whose dtype is the default for `dtype`. `layout`: strided only. `pin_memory`: ignored. `size`
+    `out`: a tensor to write the result to, whose dtype is the default for `dtype`. `layout`: strided only. `size`
     may be given by name.
     """
 
@@ -87,7 +87,8 @@ def factory(make: Any) -> Any:
                 kind = kwargs.pop("layout")
                 if kind is not None and kind is not strided:
                     raise NotImplementedError(f"{make.__name__}: tensors are strided here, got layout={kind!r}")
-            kwargs.pop("pin_memory", None)
+            if kwargs.pop("pin_memory", False) and devices.cuda_available():
+                return call(*args, **kwargs).pin_memory()
             if "size" in kwargs and not args and make.__code__.co_flags & 4:
                 args = (kwargs.pop("size"),)
             if "out" in kwargs:

@@ -227,8 +227,11 @@ def common(arrays: list, name: str) -> Any:
     return xp
 
 
-def move(array: Any, to: device) -> Any:
-    """Return the array on another device: itself if it is there already, else a copy. Raises NotImplementedError for a copy from meta."""
+def move(array: Any, to: device, non_blocking: bool = False) -> Any:
+    """Return the array on another device: itself if it is there already, else a copy. Raises NotImplementedError for a copy from meta.
+
+    With `non_blocking`, a copy from pinned memory or to the CPU is only begun: see `backends/gpu/memory.py`.
+    """
     if to.type == "meta":
         return array if array.__class__ is Meta else _memoryless().empty_like(array)
     here = of(array)
@@ -237,10 +240,11 @@ def move(array: Any, to: device) -> Any:
     if here.type == to.type and (here.type == "cpu" or to.index is None or to.index == here.index):  # "cpu:1" is the one CPU too
         return array
     if to.type == "cpu":
-        return cuda().to_host(array)
+        return cuda().memory.copy_to_pinned(array) if non_blocking else cuda().to_host(array)
     if to.type != "cuda":
         raise NotImplementedError(f"the device {str(to)!r} is not supported; the engine computes on cpu and cuda")
-    return cuda().to_device(array, to.index)
+    begun = cuda().memory.copy_from_pinned(array, to.index) if non_blocking and here.type == "cpu" else None
+    return cuda().to_device(array, to.index) if begun is None else begun
 
 
 class DLDeviceType(enum.IntEnum):

@@ -268,6 +268,12 @@ class PinnedMemoryPool:
         weakref.finalize(memory, free.append, block)
         return memory
 
+    def free_all_blocks(self) -> None:
+        for blocks in self._free.values():
+            for block in blocks:
+                _pinned.pop(block.ctypes.data)
+            blocks.clear()
+
 
 class _Pinned(numpy.ndarray):
     """The owner of a pinned block."""

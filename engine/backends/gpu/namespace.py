@@ -18,13 +18,13 @@ import numpy
 from cupy import gcd, lcm, log1p, rint, where  # noqa: F401  the NumPy backend defines its own
 from cupyx.scipy import special
 
-from ...base.errors import OutOfMemoryError, Refused
+from ...base.errors import Refused
 from ..indexing import scatter_prod as _scatter_prod
 from ..primitives import fill, of_kind
 from ..reduction import _empty, count
 from ..reference import _along, _axis, _through_host
 from ..special import SCIPY, forwarded
-from . import elementwise, plain  # noqa: F401  the call path finds `elementwise` here
+from . import elementwise, memory, plain  # noqa: F401  the call path finds `elementwise` here
 
 pi, inf, nan = math.pi, math.inf, math.nan
 
@@ -44,21 +44,7 @@ def require_device() -> None:
     """Raise RuntimeError if no GPU can be used."""
     if not device_count():
         raise RuntimeError("No CUDA device can be used: CuPy is installed, but it finds no NVIDIA GPU or no driver for one.")
-    _tell_what_is_full()
-
-
-def _tell_what_is_full() -> None:
-    """Make CuPy's allocator raise `OutOfMemoryError`, as programs written for PyTorch expect; it is also CuPy's own error type."""
-    allocate = cupy.cuda.get_allocator()
-    kind = type("OutOfMemoryError", (OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError), {"__init__": RuntimeError.__init__})
-
-    def allocated(size: int) -> Any:
-        try:
-            return allocate(size)
-        except MemoryError as error:
-            raise kind(f"CUDA out of memory. Tried to allocate {size:,} bytes. {error}") from error
-
-    cupy.cuda.set_allocator(allocated)
+    memory.install()
 
 
 def to_host(array: Any) -> numpy.ndarray:
@@ -91,23 +77,6 @@ def device_name(index: int) -> str:
 def synchronize(index: int) -> None:
     """Wait until a GPU has finished all its queued work."""
     cupy.cuda.Device(index).synchronize()
-
-
-def memory_used(index: int) -> int:
-    """Return the bytes of this GPU's memory pool that arrays occupy."""
-    with cupy.cuda.Device(index):
-        return int(cupy.get_default_memory_pool().used_bytes())
-
-
-def memory_held(index: int) -> int:
-    """Return the bytes that the memory pool has reserved on this GPU, in use or free."""
-    with cupy.cuda.Device(index):
-        return int(cupy.get_default_memory_pool().total_bytes())
-
-
-def empty_cache() -> None:
-    """Release the unused memory of the current GPU's pool."""
-    cupy.get_default_memory_pool().free_all_blocks()
 
 
 def mark() -> Any:
