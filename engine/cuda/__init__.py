@@ -6,8 +6,10 @@ from typing import Any
 
 from ..base import addresses
 from ..base.errors import OutOfMemoryError
-from ..core import devices, legacy, random
+from ..core import devices, legacy
 from ..core.devices import cuda_available as is_available
+from ..core.random import generator_of
+from .cudart import CudaError, check_error, cudart
 from .device import (
     can_device_access_peer,
     current_device,
@@ -86,5 +88,5 @@ def __getattr__(name: str) -> Any:
     if name == "_initialized":  # read by public code that saves random states in checkpoints
         return is_initialized()
     if name == "default_generators":
-        return tuple([random.generator_of(devices.device("cuda", index)) for index in range(device_count())])
+        return tuple([generator_of(devices.device("cuda", index)) for index in range(device_count())])
     return addresses.attribute(__name__, name, 2)

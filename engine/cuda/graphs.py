@@ -68,6 +68,8 @@ class CUDAGraph:
         if self._capture is not None or self._graph is not None:
             raise RuntimeError("This CUDAGraph instance already owns a captured graph. To capture a new graph, create a new instance.")
         capture, memory = backend("capture"), backend("memory")
+        if memory.capturing():
+            raise RuntimeError("a graph is being captured in this thread already")
         self._pool = memory.pool_of(pool)
         generators = dict.fromkeys((random.generator_of(devices.device("cuda", index_of())), *self._generators))
         try:

@@ -55,7 +55,7 @@ def broadcast(inputs: Sequence[Tensor], root: int = 0, streams: Any = None, comm
 
 
 def all_gather(inputs: Sequence[Tensor], outputs: Sequence[Tensor], streams: Any = None, comms: Any = None) -> None:
-    """Write the inputs, one after the other, to each of the outputs."""
+    """Write all inputs, concatenated, to each of the outputs."""
     for out in outputs:
         out.copy_(comm.gather([x.reshape(-1) for x in inputs], 0, out.device).reshape(out.shape))
 

@@ -78,6 +78,14 @@ class Borrowed:
         )  # fmt: skip
 
 
+def foreign(pointer: int, size: int, owner: Any) -> Memory:
+    """Memory of another library, as a block."""
+    found = Memory(0, counted=False)
+    found.buffer = numpy.frombuffer((ctypes.c_uint8 * size).from_address(pointer), numpy.uint8)
+    found.size, found.ptr, found.owner = size, pointer, owner  # type: ignore[attr-defined]
+    return found
+
+
 class MemoryPointer:
     """A place in a block of memory."""
 
@@ -259,12 +267,12 @@ class PinnedMemoryPool:
     def __init__(self, allocator: Any = None) -> None:
         self._free: dict[int, list[numpy.ndarray]] = defaultdict(list)
 
-    def malloc(self, size: int) -> numpy.ndarray:
+    def malloc(self, size: int) -> Any:
         rounded = max(-(-size // UNIT) * UNIT, UNIT)
         free = self._free[rounded]
         block = free.pop() if free else numpy.zeros(rounded, numpy.uint8)
         _pinned[block.ctypes.data] = rounded
-        memory = block[:size].view(_Pinned)
+        memory = (ctypes.c_uint8 * size).from_address(block.ctypes.data)  # alive as long as an array on it
         weakref.finalize(memory, free.append, block)
         return memory
 
@@ -275,14 +283,10 @@ class PinnedMemoryPool:
             blocks.clear()
 
 
-class _Pinned(numpy.ndarray):
-    """The owner of a pinned block."""
-
-
 _pinned_allocator: list[Callable] = [PinnedMemoryPool().malloc]
 
 
-def alloc_pinned_memory(size: int) -> numpy.ndarray:
+def alloc_pinned_memory(size: int) -> Any:
     return _pinned_allocator[-1](size)
 
 

@@ -54,8 +54,11 @@ def installed(gpus: int = 1) -> Iterator[Any]:
 
 
 def _forget() -> None:
+    package = sys.modules[BACKEND]
     for name in [name for name in sys.modules if name.partition(".")[0] in ("cupy", "cupyx") or name.startswith(f"{BACKEND}.")]:
         del sys.modules[name]
+        if name.startswith(f"{BACKEND}."):  # else `from . import` would find the module there
+            vars(package).pop(name.rpartition(".")[2], None)
 
 
 @pytest.fixture

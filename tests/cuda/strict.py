@@ -23,7 +23,7 @@ import numpy
 import scipy.special
 from cupy._core import _routines_logic, _routines_math, _routines_statistics
 from host_cuda import captured
-from strict_arrays import CORE, UNSUPPORTED, array, arrays_of, ndarray, new, quiet, view
+from strict_arrays import CORE, UNSUPPORTED, array, arrays_of, from_interface, ndarray, new, quiet, view
 from syncs import record
 
 # -- kernels -----------------------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ CORE |= {
     "_ufunc_doc_signature_formatter": lambda ufunc, name: name,
     "_is_fusing": lambda: False,
     "fuse": lambda *args, **kwargs: lambda function: function,
-    "_convert_object_with_cuda_array_interface": lambda a: a,
+    "_convert_object_with_cuda_array_interface": from_interface,
 }  # fmt: skip
 
 

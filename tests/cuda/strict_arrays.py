@@ -396,6 +396,14 @@ def view(of: ndarray, found: numpy.ndarray) -> ndarray:
     return out
 
 
+def from_interface(obj: Any) -> ndarray:
+    """An array over the memory of an object with `__cuda_array_interface__`, which it keeps alive."""
+    told = obj.__cuda_array_interface__
+    dtype, pointer = numpy.dtype(told["typestr"]), told["data"][0]
+    memory = host_cuda.foreign(pointer, int(numpy.prod(told["shape"])) * dtype.itemsize, obj)
+    return ndarray(told["shape"], dtype, host_cuda.MemoryPointer(memory, 0), told.get("strides"))
+
+
 def index(x: ndarray, key: Any) -> tuple[tuple, bool]:
     """A key for NumPy, and whether CuPy would copy. Integers in arrays wrap around; a boolean mask makes the host wait."""
     keys = list(key) if isinstance(key, tuple) else [key]
@@ -437,6 +445,8 @@ def array(
         return out.reshape((1,) * (ndmin - out.ndim) + out.shape) if out.ndim < ndmin else out
     if isinstance(obj, (list, tuple)) and obj and isinstance(obj[0], ndarray):
         return sys.modules["cupy"].stack([array(one, dtype) for one in obj])
+    if hasattr(obj, "__cuda_array_interface__"):
+        return array(from_interface(obj), dtype, copy, order, subok, ndmin)
     found = numpy.array(obj, dtype, order=order or "K", ndmin=ndmin)
     supported(found.dtype)
     host_cuda.alloc_pinned_memory(found.nbytes)  # through which CuPy copies

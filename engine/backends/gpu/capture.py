@@ -33,8 +33,6 @@ class Capture:
     """
 
     def __init__(self, pool: memory.Pool) -> None:
-        if memory.capturing():
-            raise RuntimeError("a graph is being captured in this thread already")
         self.stream, self.sources = cupy.cuda.get_current_stream(), []
         with contextlib.ExitStack() as stack:
             stack.enter_context(memory.using(pool))

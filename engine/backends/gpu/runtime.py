@@ -142,3 +142,9 @@ def nccl_version() -> int:
     except ImportError as error:
         raise RuntimeError(f"NCCL cannot be used: {error}") from error
     return int(nccl.get_version())
+
+
+def plan_cache(index: int | None = None) -> Any:
+    """Return CuPy's cache of plans for Fourier transforms on a GPU, by default the current one."""
+    with cupy.cuda.Device(index):
+        return cupy.fft.config.get_plan_cache()
