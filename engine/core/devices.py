@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy
@@ -17,6 +18,7 @@ from ..backends.meta import Meta
 from ..base.errors import Refused
 
 gpu: Any = None  # the CUDA backend, loaded at the first use of a GPU
+several = False  # whether there are several GPUs
 mixed = False  # whether there are arrays other than NumPy's: on a GPU, on the meta device, or batched by vmap
 
 
@@ -127,7 +129,7 @@ def get_default_device() -> device:
 
 def cuda() -> Any:
     """Return the CUDA backend, loaded at the first use. Raises RuntimeError, saying what to install, without CuPy or a GPU."""
-    global gpu, mixed
+    global gpu, mixed, several
     if gpu is None:
         try:
             backend = importlib.import_module("engine.backends.gpu.namespace")
@@ -137,7 +139,7 @@ def cuda() -> Any:
                 "Install gradient-workbench[cuda12] or gradient-workbench[cuda13]."
             ) from error
         backend.require_device()
-        gpu, mixed = backend, True
+        gpu, mixed, several = backend, True, backend.device_count() > 1
     return gpu
 
 
@@ -192,6 +194,20 @@ def of(array: Any) -> device:
     if array.__class__ is Meta:
         return META
     return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else device("cuda", array.device.id)
+
+
+def elsewhere(values: Iterable[Any]) -> Any:
+    """The GPU of the first tensor or array there, as a context that makes it the current one; None if it is, and without one there."""
+    for x in values:
+        index = getattr(getattr(getattr(x, "array", x), "data", None), "device_id", None)
+        if index is not None:
+            return None if index == gpu.current_device() else gpu.device(index)
+    return None
+
+
+def beside(*values: Any) -> Any:
+    """A context in which the GPU of the first tensor or array there is the current one."""
+    return several and elsewhere(values) or contextlib.nullcontext()
 
 
 def address(array: Any) -> int:

@@ -281,6 +281,6 @@ def reset(gpus: int) -> None:
     global count
     count = gpus
     _now[0] = 0.0
-    del _streams[1:]
-    _streams[0].until = 0.0
+    for stream in _streams:
+        stream.until, stream.graph = 0.0, None
     _local.__dict__.clear()

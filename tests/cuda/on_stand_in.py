@@ -29,12 +29,12 @@ def installed(gpus: int = 1) -> Iterator[Any]:
         for name, module in sys.modules.items()
         if name.partition(".")[0] in ("cupy", "cupyx") or name.startswith(f"{BACKEND}.")
     }
-    before = devices.gpu, devices.mixed
+    before = devices.gpu, devices.mixed, devices.several
     package = importlib.import_module(BACKEND)
     names = dict(vars(package))
     _forget()
     sys.modules.update(stand_in_modules)
-    devices.gpu, devices.mixed = None, False
+    devices.gpu, devices.mixed, devices.several = None, False, False
     syncs.found.clear()
     host_cuda.reset(gpus)
     allocators = host_cuda._allocator[-1], host_cuda._pinned_allocator[-1]
@@ -43,7 +43,7 @@ def installed(gpus: int = 1) -> Iterator[Any]:
     try:
         yield devices.cuda()
     finally:
-        devices.gpu, devices.mixed = before
+        devices.gpu, devices.mixed, devices.several = before
         host_cuda.reset(1)
         host_cuda.set_allocator(allocators[0]), host_cuda.set_pinned_memory_allocator(allocators[1])
         emulate.Emulator.submit = staticmethod(lambda run: run())

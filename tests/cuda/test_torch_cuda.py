@@ -102,6 +102,21 @@ def test_tensors_go_between_gpus(two_gpus):
     assert str(copy.device) == "cuda:1" and copy.tolist() == x.tolist() and copy.requires_grad
 
 
+def test_ops_run_where_their_tensors_are(two_gpus):
+    x = engine.arange(6.0, device="cuda:1").reshape(2, 3).requires_grad_()
+    w = engine.ones(3, 2, device="cuda:1", requires_grad=True)
+    y = (x @ w).tanh().exp() + x.sum() + engine.cat([x, x])[:2, :2] + x.detach().clone().mul_(2)[:, :2]
+    y.mean().backward()
+    a, b = engine.arange(6.0).reshape(2, 3).requires_grad_(), engine.ones(3, 2, requires_grad=True)
+    expected = (a @ b).tanh().exp() + a.sum() + engine.cat([a, a])[:2, :2] + a.detach().clone().mul_(2)[:, :2]
+    expected.mean().backward()
+    assert {str(t.device) for t in (y, x.grad, w.grad)} == {"cuda:1"} and cuda.current_device() == 0
+    for ours, theirs in ((y, expected), (x.grad, a.grad), (w.grad, b.grad)):
+        numpy.testing.assert_allclose(ours.tolist(), theirs.tolist(), rtol=1e-5)
+    with pytest.raises(RuntimeError, match="at least two devices, cuda:0 and cuda:1"):
+        x + engine.ones(3, device="cuda:0")
+
+
 def test_copies_and_sums_over_gpus(two_gpus):
     x = engine.arange(4.0, device="cuda:0")
     parts = cuda.comm.scatter(x, [0, 1])
@@ -439,6 +454,26 @@ def test_a_registered_generator_draws_in_a_graph(stand_in):
         assert x.tolist() == expected
     with pytest.raises(RuntimeError, match="expected a generator of a GPU"):
         graph.register_generator_state(engine.Generator())
+
+
+def test_tensors_of_a_constant_are_made_in_a_graph(stand_in):
+    x, graph = on_gpu(1.0, 2.0), cuda.CUDAGraph()
+    with cuda.graph(graph):
+        y = x + engine.ones(2, device="cuda") + engine.full((2,), 3.0, device=x.device) + x.new_zeros(2) + engine.zeros_like(x)
+        z = engine.empty(2, device="cuda").fill_(4)
+    graph.replay()
+    assert y.tolist() == [5, 6] and z.tolist() == [4, 4]
+
+
+def test_an_optimizer_that_counts_its_steps_refuses_to_be_captured(stand_in):
+    p = engine.nn.Parameter(on_gpu(1.0, 2.0))
+    optimizer = engine.optim.Adam([p], lr=0.1)
+    p.grad = on_gpu(1.0, 1.0)
+    optimizer.step()
+    graph = cuda.CUDAGraph()
+    with pytest.raises(RuntimeError, match="counts its steps on the host"), cuda.graph(graph):
+        optimizer.step()
+    assert usable(on_gpu(1.0, 2.0), graph)
 
 
 UNCAPTURABLE = {

@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-# what differs, and why: the annotations and private arguments of PyTorch's
+pytestmark = pytest.mark.torch
 MODULES = ("", ".memory", ".streams", ".graphs", ".random", ".nvtx", ".amp", ".comm", ".profiler")
 
 

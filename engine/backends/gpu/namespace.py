@@ -68,6 +68,14 @@ def current_device() -> int:
     return int(cupy.cuda.runtime.getDevice())
 
 
+def device(index: int | None) -> Any:
+    """Return a context in which a GPU is the current one of this thread. Raises RuntimeError if there is no such GPU."""
+    n = device_count()
+    if index is not None and not 0 <= index < n:
+        raise RuntimeError(f"CUDA error: invalid device ordinal {index}; there {'is' if n == 1 else 'are'} {n}")
+    return cupy.cuda.Device(index)
+
+
 def device_name(index: int) -> str:
     """Return the name of a GPU, such as "NVIDIA H200"."""
     name = cupy.cuda.runtime.getDeviceProperties(index)["name"]

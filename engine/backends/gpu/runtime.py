@@ -7,6 +7,8 @@ from typing import Any
 
 import cupy
 
+from . import namespace
+
 # PyTorch's name of a property -> CUDA's; some are absent in some versions of CUDA
 PROPERTIES = {
     "major": "major",
@@ -37,10 +39,7 @@ PROPERTIES = {
 
 def use(index: int) -> None:
     """Make a GPU the current one of this thread, on which it creates arrays. Raises RuntimeError if there is no such GPU."""
-    n = cupy.cuda.runtime.getDeviceCount()
-    if not 0 <= index < n:
-        raise RuntimeError(f"CUDA error: invalid device ordinal {index}; there {'is' if n == 1 else 'are'} {n}")
-    cupy.cuda.Device(index).use()
+    namespace.device(index).use()
 
 
 def properties(index: int) -> dict[str, Any]:
