@@ -11,6 +11,7 @@ from typing import Any
 from .. import cuda
 from ..base import dtypes
 from ..core import devices
+from ..cuda.device import backend
 
 
 def is_available() -> bool:
@@ -80,7 +81,7 @@ def empty_cache() -> None:
 def empty_host_cache() -> None:
     """Return the pinned memory that is free to the host. A no-op without a GPU."""
     if cuda.is_available():
-        cuda.memory.backend("memory").free_pinned_blocks()
+        backend("memory").free_pinned_blocks()
 
 
 memory_allocated, max_memory_allocated = cuda.memory_allocated, cuda.max_memory_allocated

@@ -70,9 +70,9 @@ class _CudaDeviceProperties(SimpleNamespace):
     """Properties of a GPU: `name`, `major`, `minor`, `total_memory` and others of which CUDA tells. Sizes are in bytes."""
 
     def __repr__(self) -> str:
-        shown = {name: f"'{value}'" if name == "name" else value for name, value in vars(self).items() if name in _SHOWN}
-        shown |= {name: f"{shown[name] >> 20}MB" for name in ("total_memory", "L2_cache_size")}
-        return f"_CudaDeviceProperties({', '.join(f'{name}={shown[name]}' for name in _SHOWN if name in shown)})"
+        told = {name: value for name, value in vars(self).items() if name in _SHOWN}
+        told |= {"name": repr(self.name)} | {name: f"{told[name] >> 20}MB" for name in ("total_memory", "L2_cache_size")}
+        return f"_CudaDeviceProperties({', '.join(f'{name}={told[name]}' for name in _SHOWN if name in told)})"
 
 
 _SHOWN = ("name", "major", "minor", "total_memory", "multi_processor_count", "uuid", "pci_bus_id", "pci_device_id", "pci_domain_id")

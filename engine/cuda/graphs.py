@@ -91,7 +91,8 @@ class CUDAGraph:
             self.reset()
             why = backend("capture").reason(error)
             raise RuntimeError(f"the capture of the CUDA graph has failed: {why or error}") from error
-        self._sources = capture.sources
+        self._held = capture.held
+        self._random = [state for state in self._random if state.drawn]
 
     def _ended(self) -> Any:
         capture, self._capture = self._capture, None
@@ -127,7 +128,7 @@ class CUDAGraph:
         self._capture: Any = None
         self._pool: Any = None
         self._random: list[Any] = []
-        self._sources: list[Any] = []
+        self._held: list[Any] = []
 
     def pool(self) -> tuple[int, int]:
         """Return the id of the graph's memory pool, for a graph that is replayed after this one. Raises RuntimeError if it has none."""
@@ -204,9 +205,9 @@ def _culprit(trace: TracebackType | None) -> str:
     """The op that was running when an error was raised; if there was none, the function of the engine that the program called."""
     called = ""
     for frame in _frames(trace):
-        op = frame.f_locals.get("op")
+        op: Any = frame.f_locals.get("op")
         if isinstance(op, OpType):
-            return op.name
+            return op.name  # type: ignore[attr-defined]
         code = frame.f_code
         if not called and code.co_filename.startswith(_ENGINE) and "<locals>" not in code.co_qualname:
             called = code.co_qualname

@@ -61,7 +61,8 @@ def reset_accumulated_memory_stats(device: Any = None) -> None:
     """Set the totals of `memory_stats`, "allocated" and "freed", to 0. A no-op without a GPU."""
     counts = backend("memory").counts(index_of(device)) if is_available() else None
     if counts is not None:
-        counts.allocated.clear(), counts.freed.clear()
+        counts.allocated.clear()
+        counts.freed.clear()
 
 
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
@@ -78,9 +79,10 @@ def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
         "allocated_bytes": {"current": memory.used_bytes(index), "peak": memory.peak_used(index)},
         "reserved_bytes": {"current": memory.held_bytes(index), "peak": memory.note(index)},
     }
-    for kind in memory.KINDS if counts is not None else ():
-        values = {"current": counts.current[kind], "peak": counts.peak[kind]} | found.get(kind, {})
-        found[kind] = values | {"allocated": counts.allocated[kind], "freed": counts.freed[kind]}
+    if counts is not None:
+        for kind in memory.KINDS:
+            values = {"current": counts.current[kind], "peak": counts.peak[kind]} | found.get(kind, {})
+            found[kind] = values | {"allocated": counts.allocated[kind], "freed": counts.freed[kind]}
     found["active_bytes"] = found["allocated_bytes"]
     return {kind: {"all": values} for kind, values in found.items()} | {"num_ooms": memory.ooms[index]}
 

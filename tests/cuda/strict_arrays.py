@@ -99,11 +99,12 @@ class ndarray:
     # -- to the host --
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> numpy.ndarray:
-        if self.size:
+        if self.size and blocking:
             record("get")
         if out is None:
             return self._host.copy(order)
-        out[...] = self._host
+        host = self._host  # the memory, without keeping it from being reused
+        host_cuda.submit(lambda: numpy.copyto(out, host))
         return out
 
     def set(self, arr: numpy.ndarray, stream: Any = None) -> None:

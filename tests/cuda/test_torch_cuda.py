@@ -662,6 +662,26 @@ def test_a_graph_reads_pinned_memory_in_each_replay(stand_in):
         assert y.tolist() == [2 * v for v in values]
 
 
+def test_a_graph_writes_to_pinned_memory(stand_in):
+    x, graph = on_gpu(1.0, 2.0), cuda.CUDAGraph()
+    with cuda.graph(graph):
+        y = (x + 1).to("cpu", non_blocking=True)
+    x.fill_(5)
+    graph.replay()
+    cuda.synchronize()
+    assert y.tolist() == [6, 6] and y.is_pinned()
+
+
+def test_a_table_of_constants_is_copied_while_a_graph_is_captured(stand_in):
+    x, graph, table = on_gpu(1.0, 2.0), cuda.CUDAGraph(), numpy.array([3.0, 4.0], "f")
+    with cuda.graph(graph):
+        y = x * engine.Tensor._wrap(stand_in.memory.upload(table))
+    table[:] = 0
+    other = [engine.zeros(2, device="cuda") for _ in range(10)]
+    graph.replay()
+    assert y.tolist() == [3, 8] and len(other) == 10
+
+
 def test_a_loader_pins_its_batches(stand_in):
     data = [{"x": engine.full((2,), float(i)), "name": f"n{i}", "pair": (engine.tensor(i), i)} for i in range(4)]
     batches = list(engine.utils.data.DataLoader(data, batch_size=2, pin_memory=True))

@@ -22,7 +22,7 @@ class _OnlyFrom(cupy.cuda.MemoryHook):
         self.pool = pool
 
     def malloc_preprocess(self, **told: Any) -> None:
-        if not self.pool.allocating:
+        if memory.capturing() and not self.pool.allocating:
             raise memory.Uncapturable("it allocates memory outside of the graph's pool, which would be reused before a replay")
 
 
@@ -33,12 +33,12 @@ class Capture:
     """
 
     def __init__(self, pool: memory.Pool) -> None:
-        self.stream, self.sources = cupy.cuda.get_current_stream(), []
+        self.stream, self.held = cupy.cuda.get_current_stream(), []
         with contextlib.ExitStack() as stack:
             stack.enter_context(memory.using(pool))
             stack.enter_context(_OnlyFrom(pool))
-            stack.callback(setattr, memory.capture, "sources", None)
-            memory.capture.sources = self.sources
+            stack.callback(setattr, memory.capture, "held", None)
+            memory.capture.held = self.held
             self.stream.begin_capture()
             self._stack = stack.pop_all()
 
@@ -60,7 +60,7 @@ def reason(error: BaseException) -> str:
     while seen is not None:
         if isinstance(seen, memory.Uncapturable):
             return str(seen)
-        if isinstance(seen, cupy.cuda.runtime.CUDARuntimeError) and seen.status in _CAPTURE_ERRORS:
+        if isinstance(seen, cupy.cuda.runtime.CUDARuntimeError) and getattr(seen, "status", 0) in _CAPTURE_ERRORS:
             return "the host would wait for work that is only recorded"
         seen = seen.__cause__ or seen.__context__
     return ""

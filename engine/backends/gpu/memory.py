@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import sys
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import cupy
-import cupyx
 import numpy
 
 from ...base import errors
 from ...base.layout import axes_of, inverse
 
 ooms: Counter[int] = Counter()  # GPU index -> number of allocations that failed
-capture = threading.local()  # `sources`: None, or the arrays of the host from which the graph that this thread captures will copy
+capture = threading.local()  # `held`: None, or the pinned arrays that the graph which this thread captures will read and write
 _malloc: Callable[[int], Any]  # the allocator that `install` found, that of CuPy's pool unless the program chose another
 _pools: weakref.WeakValueDictionary[tuple[int, int], Pool] = weakref.WeakValueDictionary()
 
@@ -36,7 +36,7 @@ class Uncapturable(RuntimeError):
 
 def capturing() -> bool:
     """Return whether this thread captures a graph."""
-    return getattr(capture, "sources", None) is not None
+    return getattr(capture, "held", None) is not None
 
 
 def install() -> None:
@@ -247,6 +247,7 @@ def reset_peaks(index: int) -> None:
 
 # -- memory that work of several streams uses --------------------------------------------------------------------------------
 
+_lock = threading.Lock()
 _shared: dict[int, tuple[Any, list]] = {}  # id of a block of memory -> the block, and the streams that use it beside its own
 _busy: deque[tuple[Any, list]] = deque()  # memory that no array holds any more, or that a copy reads, and the events to wait for
 
@@ -258,9 +259,10 @@ def share(memory: Any, stream: Any) -> None:
         streams.append(stream)
 
 
-def keep_until_done(memory: Any, stream: Any) -> None:
-    """Keep an object alive until the work submitted to a stream so far is done."""
-    _busy.append((memory, [stream.record(cupy.cuda.Event(disable_timing=True))]))
+def _now(stream: Any, index: int) -> Any:
+    """Return an event after the work submitted to a stream so far; `index` is the GPU of a default stream."""
+    with cupy.cuda.Device(index if stream.device_id < 0 else stream.device_id):
+        return stream.record(cupy.cuda.Event(disable_timing=True))
 
 
 def _references(entry: tuple) -> int:
@@ -272,24 +274,26 @@ _ALONE = _references((object(), []))  # the references to a block that only `_sh
 
 def _take_back() -> None:
     """Free the blocks that no array holds and no stream uses any more. In a capture nothing is freed: events cannot be asked there."""
-    if capturing():
+    if capturing() or not _lock.acquire(blocking=False):
         return
-    for key, entry in list(_shared.items()):
-        if _references(entry) == _ALONE:
-            _busy.append((entry[0], [stream.record(cupy.cuda.Event(disable_timing=True)) for stream in entry[1]]))
-            del _shared[key]
-        del entry
-    for _ in range(len(_busy)):
-        kept = _busy.popleft()
-        if not all(event.done for event in kept[1]):
-            _busy.append(kept)
+    try:
+        for key, entry in list(_shared.items()):
+            if _references(entry) == _ALONE:
+                memory, streams = _shared.pop(key)
+                _busy.append((memory, [_now(stream, memory.device_id) for stream in streams]))
+        for _ in range(len(_busy)):
+            kept = _busy.popleft()
+            if not all(event.done for event in kept[1]):
+                _busy.append(kept)
+    finally:
+        _lock.release()
 
 
 # -- pinned memory -----------------------------------------------------------------------------------------------------------
 
 
 def _allocate_pinned(size: int) -> Any:
-    """CuPy copies from the host through pinned memory, from which a replay of a graph would copy other values."""
+    """Allocate for CuPy, which copies from the host through pinned memory: a replay of a graph would find other values there."""
     if capturing():
         raise Uncapturable("it copies values of the host to the GPU, of which a replay would see no new ones")
     return cupy.get_default_pinned_memory_pool().malloc(size)
@@ -300,13 +304,28 @@ def is_pinned(array: numpy.ndarray) -> bool:
     return bool(array.size) and cupy.cuda.runtime.pointerGetAttributes(array.ctypes.data).type == 1
 
 
+def _empty_pinned(shape: Sequence[int], dtype: Any) -> numpy.ndarray:
+    """Return an uninitialized array in pinned memory, also in a capture."""
+    n = math.prod(shape)
+    memory = cupy.get_default_pinned_memory_pool().malloc(max(n * dtype.itemsize, 1))
+    return numpy.frombuffer(memory, numpy.uint8, n * dtype.itemsize).view(dtype).reshape(shape)
+
+
 def pinned(array: numpy.ndarray) -> numpy.ndarray:
     """Return a copy in pinned memory, in the same memory order."""
     axes = axes_of(array)
-    out = cupyx.empty_pinned(array.shape if axes is None else [array.shape[d] for d in axes], array.dtype)
+    out = _empty_pinned(array.shape if axes is None else [array.shape[d] for d in axes], array.dtype)
     out = out if axes is None else out.transpose(inverse(axes))
     out[...] = array
     return out
+
+
+def _keep(array: numpy.ndarray, stream: Any) -> None:
+    """Keep pinned memory from being reused before a copy on a stream is done, or as long as the graph that is being captured lives."""
+    if capturing():
+        capture.held.append(array)
+    else:
+        _busy.append((array, [_now(stream, cupy.cuda.Device().id)]))
 
 
 def copy_from_pinned(array: numpy.ndarray, index: int | None = None) -> Any:
@@ -321,10 +340,7 @@ def copy_from_pinned(array: numpy.ndarray, index: int | None = None) -> Any:
     with cupy.cuda.Device(index):
         out, stream = cupy.empty(rows.shape, rows.dtype), cupy.cuda.get_current_stream()
         out.data.copy_from_host_async(rows.ctypes.data, rows.nbytes, stream)
-        if capturing():
-            capture.sources.append(array)  # each replay reads it
-        else:
-            keep_until_done(array, stream)
+        _keep(array, stream)
     return out if axes is None else out.transpose(inverse(axes))
 
 
@@ -332,6 +348,23 @@ def copy_to_pinned(array: Any) -> numpy.ndarray:
     """Copy to new pinned memory, in the same memory order, without waiting."""
     axes = axes_of(array)
     rows = array if axes is None else array.transpose(axes)
-    out = cupyx.empty_pinned(rows.shape, rows.dtype)
-    rows.get(out=out, blocking=False)
+    with array.device:
+        out, stream = _empty_pinned(rows.shape, rows.dtype), cupy.cuda.get_current_stream()
+        rows.get(stream, out=out, blocking=False)
+        _keep(out, stream)
     return out if axes is None else out.transpose(inverse(axes))
+
+
+def upload(table: numpy.ndarray) -> Any:
+    """Copy a table of constants to the current GPU. In a capture it is copied at once, and kept as long as the graph lives."""
+    if not capturing():
+        return cupy.asarray(table)
+    held, capture.held = capture.held, None
+    try:
+        with cupy.cuda.using_allocator(allocate), cupy.cuda.Stream(non_blocking=True) as stream:
+            out = cupy.asarray(table)
+            stream.synchronize()
+    finally:
+        capture.held = held
+    held.append(out)
+    return out
