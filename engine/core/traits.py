@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from ..base import dtypes
 from ..base.layout import strided
 from . import devices, versions
@@ -103,12 +105,12 @@ def output_nr(self: Tensor) -> int:
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
     """Whether the memory is pinned, so that a GPU can read it while the program continues. False before a GPU has been used."""
-    return devices.gpu is not None and self.is_cpu and devices.gpu.memory.is_pinned(self.array)
+    return devices.gpu is not None and isinstance(self.array, numpy.ndarray) and devices.gpu.memory.is_pinned(self.array)
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return a copy in pinned memory; itself if it is there. Raises RuntimeError for a tensor on a GPU, and without a GPU."""
-    if not self.is_cpu:
+    """Return a copy in pinned memory; itself if it is there. Raises RuntimeError for other tensors than dense CPU ones, and without a GPU."""
+    if not isinstance(self.array, numpy.ndarray):
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     if not devices.cuda_available():
         raise RuntimeError("Cannot access accelerator device when none is available.")
