@@ -109,7 +109,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return a copy in pinned memory; itself if it is there. Raises RuntimeError for other tensors than dense CPU ones, and without a GPU."""
+    """Return a copy in pinned memory; itself if it is there. Raises RuntimeError unless it is dense and on the CPU, and without a GPU."""
     if not isinstance(self.array, numpy.ndarray):
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     if not devices.cuda_available():
