@@ -11,7 +11,7 @@ import numpy
 
 from ..backends.batch import Batched
 from ..base import errors
-from ..core import tape, xp
+from ..core import devices, tape, xp
 from ..core.batching import running, spread
 from ..core.tensor import Tensor, define
 from .anomaly_mode import is_anomaly_enabled, looked_at
@@ -48,7 +48,8 @@ def _roots(tensors: Sequence[Tensor], grads: Any, create_graph: bool) -> list[tu
                 )
             if tensor.is_complex():
                 raise RuntimeError(f"grad can be implicitly created only for real scalar outputs but got {tensor.dtype!r}")
-            grad = xp.ones_like(tensor)
+            with devices.beside(tensor):
+                grad = xp.ones_like(tensor)
         else:
             if not isinstance(grad, Tensor):
                 raise TypeError(f"gradients can be either Tensors or None, but got {type(grad).__name__}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 from collections.abc import Iterator
+from typing import Any
 
 
 class _Products:
@@ -95,3 +96,66 @@ def preferred_linalg_library(backend: str | None = None) -> str:
     if backend not in (None, "default", "cusolver", "magma"):
         raise RuntimeError(f"Unknown input value. Choose from: default, cusolver, magma; got {backend!r}")
     return "default"
+
+
+def preferred_blas_library(backend: str | None = None) -> str:
+    """Return "cublas". Raises RuntimeError for a name that PyTorch does not have."""
+    if backend not in (None, "default", "cublas", "cublaslt", "hipblaslt", "ck"):
+        raise RuntimeError(f"Unknown input value. Choose from: default, cublas, cublaslt, hipblaslt, ck; got {backend!r}")
+    return "cublas"
+
+
+def allow_fp16_bf16_reduction_math_sdp(enabled: bool) -> None:
+    """Record a setting without effect: sums are in float32."""
+    _reductions["math"] = bool(enabled)
+
+
+def fp16_bf16_reduction_math_sdp_allowed() -> bool:
+    """The value last set by `allow_fp16_bf16_reduction_math_sdp`."""
+    return _reductions["math"]
+
+
+_reductions = {"math": False}
+
+
+def is_flash_attention_available() -> bool:
+    """Return whether attention has a kernel of its own: False."""
+    return False
+
+
+class _PlanCache:
+    """CuPy's cache of plans for Fourier transforms on a GPU, by default the current one. Its `max_size` can be set."""
+
+    __slots__ = ("_device",)
+
+    def __init__(self, device: int | None = None) -> None:
+        self._device = device
+
+    def __getitem__(self, device: int) -> _PlanCache:
+        return _PlanCache(device)
+
+    def _cache(self) -> Any:
+        from .gpu import runtime
+
+        return runtime.plan_cache(self._device)
+
+    @property
+    def size(self) -> int:
+        """The number of plans in the cache."""
+        return int(self._cache().get_curr_size())
+
+    @property
+    def max_size(self) -> int:
+        """The number of plans that the cache can hold."""
+        return int(self._cache().get_size())
+
+    @max_size.setter
+    def max_size(self, size: int) -> None:
+        self._cache().set_size(size)
+
+    def clear(self) -> None:
+        """Remove all plans."""
+        self._cache().clear()
+
+
+cufft_plan_cache = _PlanCache()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -82,6 +83,10 @@ class LinAlgError(RuntimeError):
 
 class OutOfMemoryError(RuntimeError, MemoryError):
     """Raised if memory runs out, on a GPU or on the CPU: a RuntimeError as in PyTorch, and Python's MemoryError."""
+
+
+# (array) -> the line that made it, as "train.py, line 12", or "". A tool sets it, and the OutOfMemoryError of a GPU uses it.
+origin: Callable[[Any], str] | None = None
 
 
 def out_of_memory(name: str, error: MemoryError) -> NoReturn:

@@ -9,7 +9,9 @@ from types import ModuleType
 from typing import Any
 
 from .. import cuda
+from ..base import dtypes
 from ..core import devices
+from ..cuda.device import backend
 
 
 def is_available() -> bool:
@@ -35,7 +37,7 @@ def current_device_index() -> int:
 current_device_idx = current_device_index
 
 
-def set_device_index(device: Any) -> None:
+def set_device_index(device: Any, /) -> None:
     """Set the GPU for new tensors. Raises RuntimeError without a GPU."""
     cuda.set_device(device)
 
@@ -44,18 +46,24 @@ set_device_idx = set_device_index
 
 
 @contextmanager
-def device_index(device: int | None) -> Iterator[None]:
+def device_index(device: int | None, /) -> Iterator[None]:
     """Set the GPU for new tensors inside a `with` block; None is a no-op."""
     with cuda.device(device):
         yield
 
 
-def synchronize(device: Any = None) -> None:
+def synchronize(device: Any = None, /) -> None:
     """Wait until all work launched on the GPU is complete. Raises RuntimeError without a GPU."""
     cuda.synchronize(device)
 
 
-def current_stream(device: Any = None) -> cuda.Stream:
+def get_device_capability(device: Any = None, /) -> dict[str, Any]:
+    """Return the dtypes that a GPU computes with, as `{"supported_dtypes": {...}}`. Raises RuntimeError without a GPU."""
+    cuda.get_device_properties(device)
+    return {"supported_dtypes": set(dtypes.ALL)}
+
+
+def current_stream(device: Any = None, /) -> cuda.Stream:
     """Return the current stream. Raises RuntimeError without a GPU."""
     return cuda.current_stream(device)
 
@@ -68,6 +76,12 @@ def set_stream(stream: cuda.Stream) -> None:
 def empty_cache() -> None:
     """Return the pool's free memory to the GPU. A no-op without a GPU."""
     cuda.empty_cache()
+
+
+def empty_host_cache() -> None:
+    """Return the pinned memory that is free to the host. A no-op without a GPU."""
+    if cuda.is_available():
+        backend("memory").free_pinned_blocks()
 
 
 memory_allocated, max_memory_allocated = cuda.memory_allocated, cuda.max_memory_allocated

@@ -97,7 +97,8 @@ def _binary(op: Any) -> Callable:
             if watcher is not None:
                 watcher.begins()
             if not ready:
-                data = devices.gpu.elementwise.binary(op, xd, yd) if launched and fast_types and devices.gpu is not None else None
+                quickly = launched and fast_types and devices.gpu is not None and not (devices.several and devices.elsewhere((xd, yd)))
+                data = devices.gpu.elementwise.binary(op, xd, yd) if quickly else None
                 if data is None:
                     return otherwise(op, (x, y), attrs)
             else:
@@ -173,7 +174,8 @@ def _unary(op: Any) -> Callable:
         if array.__class__ is not ndarray or array.dtype not in _FAST:
             if watcher is not None:
                 watcher.begins()
-            data = devices.gpu.elementwise.unary(op, array, attrs) if launched and _FAST and devices.gpu is not None else None
+            quickly = launched and _FAST and devices.gpu is not None and not (devices.several and devices.elsewhere((array,)))
+            data = devices.gpu.elementwise.unary(op, array, attrs) if quickly else None
             if data is None:
                 return _run(op, (input,), attrs)
         else:
@@ -360,6 +362,9 @@ def operand(x: Any) -> bool:
 
 # The general path, with every step: any arrays, devices and dtypes, autocast, vmap levels, several results, views.
 def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
+    if devices.several and (place := devices.elsewhere(inputs)) is not None:
+        with place:
+            return _run(op, inputs, attrs)
     if casting.on and op.autocast is not None and (chosen := casting.asked(op.autocast, inputs)) is not None:
         return casting.run(chosen, inputs, lambda inputs: _run(op, inputs, attrs))
     watcher = observe.current

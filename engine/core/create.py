@@ -1,6 +1,6 @@
 """Factories of tensors of a given size (`zeros`, `full_like`, `x.new_ones`, ...), and functions about types and dtypes.
 
-Every factory takes `dtype`, `device`, `requires_grad`, `layout`, which must be `torch.strided`, and `pin_memory`, which changes no result.
+Every factory takes `dtype`, `device`, `requires_grad`, `layout`, which must be `torch.strided`, and `pin_memory`, ignored without a GPU.
 Without `dtype`, floats get the default float dtype.
 """
 
@@ -50,6 +50,16 @@ def made(array: Any, device: Any = None, requires_grad: bool = False) -> Tensor:
     return out.requires_grad_() if requires_grad else out
 
 
+def _new(name: str, device: Any, *args: Any) -> Any:
+    """Make an array by the function `name` of a namespace: in a GPU's own memory for a GPU, else where `making` says."""
+    place = devices.get_default_device() if device is None else devices.device(device)
+    if place.type != "cuda":
+        return getattr(devices.making(place), name)(*args)
+    xp = devices.cuda()
+    with xp.device(place.index):
+        return getattr(xp, name)(*args)
+
+
 def _shape(size: tuple) -> tuple:
     if not size:
         raise TypeError("the size is missing; use () for a scalar")
@@ -76,7 +86,7 @@ def as_wanted(dtype: Any) -> numpy.dtype:
 def factory(make: Any) -> Any:
     """Add the arguments of all PyTorch factories to a function that makes tensors.
 
-    `out`: a tensor to write the result to, whose dtype is the default for `dtype`. `layout`: strided only. `pin_memory`: ignored. `size`
+    `out`: a tensor to write the result to, whose dtype is the default for `dtype`. `layout`: strided only. `size`
     may be given by name.
     """
 
@@ -87,7 +97,8 @@ def factory(make: Any) -> Any:
                 kind = kwargs.pop("layout")
                 if kind is not None and kind is not strided:
                     raise NotImplementedError(f"{make.__name__}: tensors are strided here, got layout={kind!r}")
-            kwargs.pop("pin_memory", None)
+            if kwargs.pop("pin_memory", False) and devices.cuda_available():
+                return call(*args, **kwargs).pin_memory()
             if "size" in kwargs and not args and make.__code__.co_flags & 4:
                 args = (kwargs.pop("size"),)
             if "out" in kwargs:
@@ -110,13 +121,13 @@ def factory(make: Any) -> Any:
 @factory
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of zeros; the size is given as integers or as one sequence."""
-    return made(devices.making(device).zeros(_shape(size), as_wanted(dtype)), device, requires_grad)
+    return made(_new("zeros", device, _shape(size), as_wanted(dtype)), device, requires_grad)
 
 
 @factory
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a tensor of ones; the size is given as integers or as one sequence."""
-    return made(devices.making(device).ones(_shape(size), as_wanted(dtype)), device, requires_grad)
+    return made(_new("ones", device, _shape(size), as_wanted(dtype)), device, requires_grad)
 
 
 @factory
@@ -126,8 +137,8 @@ def empty(
     """Return an uninitialized tensor in the given memory format; the size is given as integers or as one sequence."""
     if memory_format is preserve_format:
         raise RuntimeError("unsupported memory format Preserve")
-    shape, d, xp = _shape(size), as_wanted(dtype), devices.making(device)
-    return made(xp.empty(shape, d) if memory_format is None else blank(xp.empty, shape, d, memory_format), device, requires_grad)
+    shape, d, new = _shape(size), as_wanted(dtype), functools.partial(_new, "empty", device)
+    return made(new(shape, d) if memory_format is None else blank(new, shape, d, memory_format), device, requires_grad)
 
 
 @factory
@@ -166,7 +177,7 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
     fill_value = _number(fill_value, "full")
     d = dtypes.of_scalar(fill_value) if dtype is None else dtypes.as_dtype(dtype)
-    return made(devices.making(device).full(_shape((size,)), dtypes.fitting(fill_value, d), d.numpy), device, requires_grad)
+    return made(_new("full", device, _shape((size,)), dtypes.fitting(fill_value, d), d.numpy), device, requires_grad)
 
 
 def _number(value: Any, name: str) -> Any:
@@ -179,6 +190,9 @@ def _number(value: Any, name: str) -> Any:
 def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool, format: memory_format | tuple | None) -> Tensor:
     if not isinstance(input, Tensor):
         raise TypeError(f"argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
+    if device is None and devices.several and (place := devices.elsewhere((input,))) is not None:
+        with place:
+            return _like(input, fill, dtype, device, requires_grad, format)
     d = input.array.dtype if dtype is None else as_wanted(dtype)
     if input.array.__class__ is Coo:
         if fill:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import functools
 import importlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy
@@ -17,6 +18,7 @@ from ..backends.meta import Meta
 from ..base.errors import Refused
 
 gpu: Any = None  # the CUDA backend, loaded at the first use of a GPU
+several = False  # whether there are several GPUs
 mixed = False  # whether there are arrays other than NumPy's: on a GPU, on the meta device, or batched by vmap
 
 
@@ -127,7 +129,7 @@ def get_default_device() -> device:
 
 def cuda() -> Any:
     """Return the CUDA backend, loaded at the first use. Raises RuntimeError, saying what to install, without CuPy or a GPU."""
-    global gpu, mixed
+    global gpu, mixed, several
     if gpu is None:
         try:
             backend = importlib.import_module("engine.backends.gpu.namespace")
@@ -137,7 +139,7 @@ def cuda() -> Any:
                 "Install gradient-workbench[cuda12] or gradient-workbench[cuda13]."
             ) from error
         backend.require_device()
-        gpu, mixed = backend, True
+        gpu, mixed, several = backend, True, backend.device_count() > 1
     return gpu
 
 
@@ -200,6 +202,20 @@ def of(array: Any) -> device:
     return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else device("cuda", array.device.id)
 
 
+def elsewhere(values: Iterable[Any]) -> Any:
+    """The GPU of the first tensor or array there, as a context that makes it the current one; None if it is, and without one there."""
+    for x in values:
+        index = getattr(getattr(getattr(x, "array", x), "data", None), "device_id", None)
+        if index is not None:
+            return None if index == gpu.current_device() else gpu.device(index)
+    return None
+
+
+def beside(*values: Any) -> Any:
+    """A context in which the GPU of the first tensor or array there is the current one."""
+    return several and elsewhere(values) or contextlib.nullcontext()
+
+
 def address(array: Any) -> int:
     """The address of the first element."""
     return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
@@ -233,8 +249,11 @@ def common(arrays: list, name: str) -> Any:
     return xp
 
 
-def move(array: Any, to: device) -> Any:
-    """Return the array on another device: itself if it is there already, else a copy. Raises NotImplementedError for a copy from meta."""
+def move(array: Any, to: device, non_blocking: bool = False) -> Any:
+    """Return the array on another device: itself if it is there already, else a copy. Raises NotImplementedError for a copy from meta.
+
+    With `non_blocking`, a copy from pinned memory or to the CPU is only begun: see `backends/gpu/memory.py`.
+    """
     if to.type == "meta":
         return array if array.__class__ is Meta else _memoryless().empty_like(array)
     here = of(array)
@@ -243,10 +262,11 @@ def move(array: Any, to: device) -> Any:
     if here.type == to.type and (here.type == "cpu" or to.index is None or to.index == here.index):  # "cpu:1" is the one CPU too
         return array
     if to.type == "cpu":
-        return cuda().to_host(array)
+        return cuda().memory.copy_to_pinned(array) if non_blocking else cuda().to_host(array)
     if to.type != "cuda":
         raise NotImplementedError(f"the device {str(to)!r} is not supported; the engine computes on cpu and cuda")
-    return cuda().to_device(array, to.index)
+    begun = cuda().memory.copy_from_pinned(array, to.index) if non_blocking and here.type == "cpu" else None
+    return cuda().to_device(array, to.index) if begun is None else begun
 
 
 class DLDeviceType(enum.IntEnum):

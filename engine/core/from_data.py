@@ -29,11 +29,13 @@ def tensor(data: Any, *, dtype: Any = None, device: Any = None, requires_grad: b
 
 
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """Return the data as a tensor, without a copy if it is a tensor or a NumPy array of that dtype and device already."""
+    """Return the data as a tensor, without a copy if it is a tensor, or an array of the host or a GPU, of that dtype and device already."""
     if isinstance(data, Tensor):
         return data if dtype is None and device is None else data.to(dtype=dtype, device=device)
     if isinstance(data, numpy.ndarray) and data.dtype in dtypes.FROM_NUMPY and data.dtype.isnative:
         return as_tensor(from_numpy(data), dtype, device)
+    if hasattr(data, "__cuda_array_interface__"):
+        return as_tensor(Tensor._wrap(devices.cuda().asarray(data)), dtype, device)
     return tensor(data, dtype=dtype, device=device)
 
 

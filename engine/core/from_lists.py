@@ -35,8 +35,10 @@ def to_array(data: Any, dtype: Any = None, device: Any = None) -> Any:
                 "Conversion between byte orders is currently not supported."
             )
         array = numpy.array(data, order="C")  # never a subclass: a masked array or a matrix has other semantics
+    elif hasattr(data, "__cuda_array_interface__"):
+        array = devices.cuda().copy(devices.cuda().asarray(data))
     elif hasattr(data, "__dlpack__") and not isinstance(data, numpy.generic) and hasattr(data, "shape"):
-        array = data.copy() if type(data).__module__.startswith("cupy") else numpy.array(data)
+        array = numpy.array(data)
     else:
         array = _from_nested(data, d is None)
         if d is not None:

@@ -245,6 +245,9 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     Raises RuntimeError if the result's shape is not the target's, if its dtype cannot be cast to the target's, and for a write that
     `refuse_leaf` forbids.
     """
+    if devices.several and (place := devices.elsewhere((target,))) is not None:
+        with place:
+            return write(op, target, inputs, attrs)
     name = f"{op.name}_"
     refuse_leaf(target, name)
     old = target._like(target.array, past_hooks(target))

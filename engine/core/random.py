@@ -120,10 +120,15 @@ class Generator:
 class Philox(Generator):
     """A generator of a GPU: Philox 4x32-10 with the seed as its key and a counter of blocks of four 32-bit words, `offset`.
 
-    The state is 16 bytes, seed and offset, as PyTorch's for CUDA, but the values are not PyTorch's.
+    The state is 16 bytes, seed and offset, as PyTorch's for CUDA, but the values are not PyTorch's. While a CUDA graph is captured,
+    `graph` holds the address where its replays find the seed and the offset, and counts the blocks that one replay draws.
     """
 
-    __slots__ = ("offset",)
+    __slots__ = ("graph", "offset")
+
+    def __init__(self, device: Any = "cuda"):
+        self.graph: Any = None
+        super().__init__(device)
 
     def _restart(self) -> None:
         self.offset = 0
@@ -133,6 +138,10 @@ class Philox(Generator):
         at = self.offset
         self.offset = (at + n) % (1 << 64)
         return at
+
+    def take(self, n: int) -> tuple[int, int, int]:
+        """Return `(seed, counter, address)` for a kernel that draws `n` blocks, and move on by `n`; see `Source` in `random.cu`."""
+        return (self._seed, self.advance(n), 0) if self.graph is None else (0, self.graph.advance(n), self.graph.pointer)
 
     def words(self, n: int) -> numpy.ndarray:
         """Return the words of the next ceil(n / 4) blocks, computed on the host: the same as on the GPU."""

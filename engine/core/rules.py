@@ -53,6 +53,9 @@ def _calling(arguments: str) -> CodeType:
 def pull(op: Any, node: tape.Node, grad: Any) -> list:
     """Run the backward step of one node on arrays: return the gradient of each input, None where it is not needed."""
     beside = next(g for g in grad if g is not None) if op.multi else grad
+    if devices.several and (place := devices.elsewhere((beside,))) is not None:
+        with place:
+            return pull(op, node, grad)
     xp = devices.namespace(beside) if devices.mixed else cpu
     if op.pointwise and xp is devices.gpu and (found := _launched(op, node, grad, xp)) is not None:
         return found

@@ -23,7 +23,7 @@ import numpy
 from ..backends.coo import Coo
 from ..base import errors, observe
 from ..base.layout import axes_of, contiguous_format, copied, inverse
-from . import naming, versions
+from . import devices, naming, versions
 from .hooks import Handle, Hooks, _tensor, after_step, arrived, before_step, hooks_of, shown
 from .versions import tick
 
@@ -413,11 +413,16 @@ def backward_steps(
             for source, g in zip(node.inputs, input_grads):
                 if g is not None:
                     before = grads.get(source)
-                    grads[source] = g if before is None else before + g
+                    grads[source] = g if before is None else before + g if not devices.several else _sum(before, g)
             node.saved = FREED if saved and not retain else saved
         if watcher is not None:
             watcher.backward(node, grad, input_grads)
         yield node, grad, input_grads
+
+
+def _sum(a: Any, b: Any) -> Any:
+    with devices.beside(a):
+        return a + b
 
 
 def opened(node: Any) -> tuple:
@@ -467,7 +472,7 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
     tensor = leaf.tensor()
     if tensor is None:
         return
-    with _receiving:
+    with _receiving, devices.beside(grad):
         before = tensor._grad
         if tensor.node is None:  # it no longer requires a gradient
             pass

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from ..base import dtypes
 from ..base.layout import strided
-from . import versions
+from . import devices, versions
 from .tensor import Tensor, define
 
 __all__ = ["get_device", "is_distributed", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_storage"]
@@ -102,21 +104,27 @@ def output_nr(self: Tensor) -> int:
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """Whether the memory is pinned, for copies to a GPU: always False here."""
-    return False
+    """Whether the memory is pinned, so that a GPU can read it while the program continues. False before a GPU has been used."""
+    return devices.gpu is not None and isinstance(self.array, numpy.ndarray) and devices.gpu.memory.is_pinned(self.array)
 
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """Return the tensor itself: pinning changes only the speed of copies to a GPU. Raises RuntimeError for a tensor on a GPU."""
-    if not self.is_cpu:
+    """Return a copy in pinned memory; itself if it is there. Raises RuntimeError unless it is dense and on the CPU, and without a GPU."""
+    if not isinstance(self.array, numpy.ndarray):
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
-    return self
+    if not devices.cuda_available():
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    return self if is_pinned(self) else self._like(devices.cuda().memory.pinned(self.array), None)
 
 
 def record_stream(self: Tensor, stream: Any) -> None:
-    """Do nothing: all work runs on one stream here, in whose order memory is freed. Raises RuntimeError for a CPU tensor."""
+    """Declare that a stream uses the memory too: once freed, it is not reused before that stream has done its work.
+
+    Raises RuntimeError for a CPU tensor.
+    """
     if not self.is_cuda:
         raise RuntimeError("record_stream is for tensors on a GPU")
+    devices.gpu.memory.share(versions.storage(self.array).data.mem, stream.cupy)
 
 
 def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:

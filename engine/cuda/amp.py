@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import amp
 from ..amp.grad_scaler import OptState
+from ..base import dtypes
 from ..core import devices
 
 __all__ = ["GradScaler", "OptState", "amp_definitely_not_available", "autocast", "custom_bwd", "custom_fwd"]
@@ -20,7 +21,7 @@ def _warn(name: str, now: str) -> None:
 class autocast(amp.autocast):
     """`engine.amp.autocast("cuda", ...)`."""
 
-    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, dtype: Any = dtypes.float16, cache_enabled: bool = True) -> None:
         _warn("autocast", "autocast('cuda', args...)")
         super().__init__("cuda", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 from ..core import devices
 from ..core.devices import cuda_available as is_available
 
 
-def runtime() -> Any:
-    """Return the module of CuPy runtime functions. Raises RuntimeError, saying what to install, if there is no GPU."""
+def backend(name: str = "runtime") -> Any:
+    """Return a module of `engine.backends.gpu`. Raises RuntimeError, saying what to install, if there is no GPU."""
     devices.cuda()
-    return importlib.import_module("engine.backends.gpu.runtime")
+    return importlib.import_module(f"engine.backends.gpu.{name}")
 
 
 def device_count() -> int:
@@ -23,13 +23,13 @@ def device_count() -> int:
 
 def index_of(device: Any = None) -> int:
     """Return the index of a GPU given as None (the current one), an integer, a string or a device. Raises ValueError for the CPU."""
-    backend = devices.cuda()
+    gpu = devices.cuda()
     if device is None:
-        return backend.current_device()
+        return gpu.current_device()
     named = devices.device(device)
     if named.type != "cuda":
         raise ValueError(f"Expected a cuda device, but got: {named}")
-    return backend.current_device() if named.index is None else named.index
+    return gpu.current_device() if named.index is None else named.index
 
 
 def current_device() -> int:
@@ -40,13 +40,13 @@ def current_device() -> int:
 def set_device(device: Any) -> None:
     """Set the GPU for new CUDA tensors; a negative index is a no-op. Raises RuntimeError without a GPU."""
     if not (isinstance(device, int) and device < 0):
-        runtime().use(index_of(device))
+        backend().use(index_of(device))
 
 
 class device:
     """Set the GPU for new CUDA tensors inside a `with` block; None or a negative index is a no-op."""
 
-    def __init__(self, device: Any) -> None:
+    def __init__(self, device: Any):
         self.idx = -1 if device is None else device if isinstance(device, int) and device < 0 else index_of(device)
         self.prev_idx = -1
 
@@ -62,29 +62,26 @@ class device:
 class device_of(device):
     """Set the GPU for new CUDA tensors to that of a tensor; a no-op for a CPU tensor."""
 
-    def __init__(self, obj: Any) -> None:
+    def __init__(self, obj: Any):
         super().__init__(obj.device if obj.is_cuda else None)
 
 
-@dataclass(frozen=True)
-class Properties:
-    """Properties of a GPU, as returned by `get_device_properties`. Sizes are in bytes."""
+class _CudaDeviceProperties(SimpleNamespace):
+    """Properties of a GPU: `name`, `major`, `minor`, `total_memory` and others of which CUDA tells. Sizes are in bytes."""
 
-    name: str
-    major: int
-    minor: int
-    total_memory: int
-    multi_processor_count: int
-    warp_size: int
-    max_threads_per_multi_processor: int
-    L2_cache_size: int
-    is_integrated: int
-    is_multi_gpu_board: int
+    def __repr__(self) -> str:
+        told = {name: value for name, value in vars(self).items() if name in _SHOWN}
+        told |= {"name": repr(self.name)} | {name: f"{told[name] >> 20}MB" for name in ("total_memory", "L2_cache_size")}
+        return f"_CudaDeviceProperties({', '.join(f'{name}={told[name]}' for name in _SHOWN if name in told)})"
 
 
-def get_device_properties(device: Any = None) -> Properties:
-    """Return a GPU's name, memory, compute capability and number of multiprocessors. Raises RuntimeError without a GPU."""
-    return Properties(**runtime().properties(index_of(device)))
+_SHOWN = ("name", "major", "minor", "total_memory", "multi_processor_count", "uuid", "pci_bus_id", "pci_device_id", "pci_domain_id")
+_SHOWN += ("L2_cache_size",)
+
+
+def get_device_properties(device: Any = None) -> Any:
+    """Return a GPU's name, memory, compute capability, multiprocessors and so on. Raises RuntimeError without a GPU."""
+    return _CudaDeviceProperties(**backend().properties(index_of(device)))
 
 
 def get_device_name(device: Any = None) -> str:
@@ -99,23 +96,29 @@ def get_device_capability(device: Any = None) -> tuple[int, int]:
 
 
 def get_arch_list() -> list[str]:
-    """Return the architectures with prebuilt kernels: none, since CuPy compiles for the GPU at hand."""
-    return []
+    """Return the architectures for which kernels are compiled: those of the GPUs that are there, as "sm_90"."""
+    found = [get_device_capability(index) for index in range(device_count())]
+    return [f"sm_{major}{minor}" for major, minor in dict.fromkeys(found)]
+
+
+def get_gencode_flags() -> str:
+    """Return NVCC's flags for the architectures of `get_arch_list`."""
+    return " ".join(f"-gencode compute=compute_{arch[3:]},code={arch}" for arch in get_arch_list())
 
 
 def can_device_access_peer(device: Any, peer_device: Any) -> bool:
     """Return whether one GPU can read another's memory. Raises RuntimeError without a GPU."""
-    return runtime().can_access_peer(index_of(device), index_of(peer_device))
+    return backend().can_access_peer(index_of(device), index_of(peer_device))
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Return whether the current GPU computes in bfloat16; with `including_emulation`, whether there is a GPU."""
-    return devices.cuda_available() and (including_emulation or get_device_capability()[0] >= 8)
+    return is_available() and (including_emulation or get_device_capability()[0] >= 8)
 
 
 def is_tf32_supported() -> bool:
-    """Return whether the current GPU can compute float32 products in TF32."""
-    return devices.cuda_available() and get_device_capability()[0] >= 8
+    """Return whether the current GPU has TF32 instructions."""
+    return is_available() and get_device_capability()[0] >= 8
 
 
 def is_initialized() -> bool:

@@ -22,15 +22,12 @@ def possible() -> bool:
 
 
 def pinned(data: Any) -> Any:
-    """Copy the CPU tensors of a nested structure into pinned memory; objects with a `pin_memory` method are replaced by its result."""
-    if isinstance(data, Tensor):
-        if data.is_cuda:
-            return data
-        import cupyx
+    """Copy the CPU tensors of a nested structure into pinned memory; objects with a `pin_memory` method are replaced by its result.
 
-        array = cupyx.empty_pinned(data.array.shape, data.array.dtype)
-        array[...] = data.array
-        return data._like(array)
+    The copies keep their place in the structure, and a tensor that is pinned already is kept.
+    """
+    if isinstance(data, Tensor):
+        return data if data.is_cuda else data.pin_memory()
     if hasattr(data, "pin_memory"):
         return data.pin_memory()
     if isinstance(data, Mapping):

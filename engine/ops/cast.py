@@ -27,7 +27,7 @@ class to_device(Linear):
     home, inputs, exact = "", ("input",), True
     examples = ((((2, 3),), {"device": "cpu", "source": "cpu"}),)
     exempt = {"promotion": "The dtype stays what it is."}
-    def forward(xp, input, device, source): return xp.copy(input) if device.split(":")[0] == source else _moved(input, device, source)  # "cpu:0"
+    def forward(xp, input, device, source, non_blocking=False): return xp.copy(input) if device.split(":")[0] == source else _moved(input, device, source, non_blocking)  # "cpu:0"
     def d_input(xp, g, device, source): return _moved(g, source, device)
 
     @classmethod
@@ -52,8 +52,8 @@ class complex_(Elementwise):
     def d_imag(xp, g): return xp.times_i(g)
 
 
-def _moved(x: Any, device: Any, source: Any) -> Any:
-    return to_device(x, device=device, source=source) if isinstance(x, Tensor) else devices.move(x, devices.device(device))
+def _moved(x: Any, device: Any, source: Any, non_blocking: bool = False) -> Any:
+    return to_device(x, device=device, source=source) if isinstance(x, Tensor) else devices.move(x, devices.device(device), non_blocking)
 
 
 def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
@@ -63,12 +63,16 @@ def cast(x: Tensor, dtype: dtypes.dtype) -> Tensor:
     return to_dtype(x if x.node is None or dtype.rank >= dtypes.FLOAT else x.detach(), dtype)
 
 
-def move(x: Tensor, device: Any) -> Tensor:
-    """Move a tensor to a device: itself if it is there. Raises RuntimeError if there is no such device."""
+def move(x: Tensor, device: Any, non_blocking: bool = False) -> Tensor:
+    """Move a tensor to a device: itself if it is there. Raises RuntimeError if there is no such device.
+
+    With `non_blocking`, the host does not wait for a copy from pinned memory, or to the CPU, where the result is in pinned memory and
+    complete after a synchronization.
+    """
     want, here = devices.device(device), x.device
     if want.type == here.type and (want.index in (None, here.index) or x.is_meta):
         return x
-    return to_device(x, device=str(want), source=str(here))
+    return to_device(x, device=str(want), source=str(here), non_blocking=non_blocking)
 
 
 @composite(home="Tensor", method=True)
@@ -86,10 +90,11 @@ def to(self: Tensor, *args: Any, dtype: Any = None, device: Any = None, non_bloc
         elif not i and isinstance(arg, (bool, float, complex)):  # as `other`: PyTorch converts a scalar to a tensor
             dtype = {bool: dtypes.bool_, float: dtypes.float64, complex: dtypes.complex128}[type(arg)]
         elif isinstance(arg, bool):
-            copy = copy or (arg and i == len(args) - 1 and i > 0 and isinstance(args[i - 1], bool))
+            if i and isinstance(args[i - 1], bool): copy = copy or arg  # to(device, dtype, non_blocking, copy)
+            else: non_blocking = arg
         elif arg is not None:
             dtype = arg
-    out = self if device is None else move(self, device)
+    out = self if device is None else move(self, device, non_blocking)
     out = _laid(out if dtype is None else cast(out, dtypes.as_dtype(dtype)), self, memory_format)
     return out.clone() if copy and out is self else out
 
@@ -134,7 +139,7 @@ def cpu(self: Tensor, memory_format: Any = None) -> Tensor:
 @composite(home="Tensor", method=True)
 def cuda(self: Tensor, device: Any = None, non_blocking: bool = False, memory_format: Any = None) -> Tensor:
     """Move to a GPU. Raises RuntimeError, saying what is missing, if there is no GPU."""
-    return _laid(move(self, "cuda" if device is None else device), self, memory_format)
+    return _laid(move(self, "cuda" if device is None else device, non_blocking), self, memory_format)
 
 
 def _casts() -> None:

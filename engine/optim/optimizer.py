@@ -491,7 +491,12 @@ def start(state: dict, xp: Any, p: Any, *names: str) -> None:
 
 
 def count(state: dict) -> float:
-    """Increment `state["step"]`, a 0-d tensor as in PyTorch, and return it as a number."""
+    """Increment `state["step"]`, a 0-d tensor as in PyTorch, and return it as a number.
+
+    Raises RuntimeError while a CUDA graph is captured, since a replay would not count.
+    """
+    if devices.gpu is not None and devices.gpu.memory.capturing():
+        raise RuntimeError("the optimizer counts its steps on the host, and a replay would not count; call its step() outside of the graph")
     step = held(state, "step")
     step += 1
     return float(step)

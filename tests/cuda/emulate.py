@@ -56,6 +56,8 @@ def _library(text: str, base: ctypes.CDLL | None = None) -> ctypes.CDLL:
 class Emulator:
     """Stands in for `engine.backends.gpu.launch.driver`. `seed` is the order in which blocks and threads run."""
 
+    submit = staticmethod(lambda run: run())  # runs a launch, or keeps it for the graph that is being captured
+
     def __init__(self, seed: int = 0) -> None:
         self.seed, self.libraries, self.launches, self.fault = seed, {}, [], ""
 
@@ -73,19 +75,29 @@ class Emulator:
     def launch(self, handle: Any, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: Any, pointers: Any, extra: Any) -> int:  # fmt: skip
         library, name = handle
         self.launches.append(name)
-        scheduler().emu_seed(self.seed)
         three = ctypes.c_uint * 3
-        code = getattr(library, f"emu_launch_{name}")(three(gx, gy, gz), three(bx, by, bz), ctypes.c_size_t(shared), pointers)
-        self.fault = scheduler().emu_fault().decode()
-        return code
+        values = [ctypes.create_string_buffer(ctypes.string_at(pointers[i], n), n) for i, n in enumerate(self._sizes(library, name))]
+        copies = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))  # as the driver copies them
+
+        def run(values: list = values) -> int:  # which live as long as the launch
+            scheduler().emu_seed(self.seed)
+            code = getattr(library, f"emu_launch_{name}")(three(gx, gy, gz), three(bx, by, bz), ctypes.c_size_t(shared), copies)
+            self.fault = scheduler().emu_fault().decode()
+            return code
+
+        return self.submit(run) or 0
 
     def reason(self, code: int) -> str:
         return self.fault
 
     def sizes(self, text: str, name: str) -> list[int]:
         """The sizes of a kernel's parameters, in bytes, as the compiler sees them."""
+        return self._sizes(self.load(text, name, 0)[0], name)
+
+    @staticmethod
+    def _sizes(library: ctypes.CDLL, name: str) -> list[int]:
         sizes = (ctypes.c_int * 64)()
-        n = getattr(self.load(text, name, 0)[0], f"emu_sizes_{name}")(sizes)
+        n = getattr(library, f"emu_sizes_{name}")(sizes)
         return list(sizes[:n])
 
 

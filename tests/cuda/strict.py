@@ -22,7 +22,8 @@ import host_cuda
 import numpy
 import scipy.special
 from cupy._core import _routines_logic, _routines_math, _routines_statistics
-from strict_arrays import CORE, UNSUPPORTED, array, arrays_of, ndarray, new, quiet, view
+from host_cuda import captured
+from strict_arrays import CORE, UNSUPPORTED, array, arrays_of, from_interface, ndarray, new, quiet, view
 from syncs import record
 
 # -- kernels -----------------------------------------------------------------------------------------------------------------
@@ -50,6 +51,7 @@ class ufunc:
     def __repr__(self) -> str:
         return f"<ufunc '{self.name}'>"
 
+    @captured
     def __call__(self, *args: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind", where: Any = None, **more: Any) -> Any:
         if more:
             raise TypeError(f"Wrong arguments {more}")
@@ -92,6 +94,7 @@ class ufunc:
             raise TypeError(f"Wrong type ({dtype or tuple(kinds)}) of arguments for {self.name}")
         return loop.in_types, loop.out_types
 
+    @captured
     def at(self, a: ndarray, indices: Any, b: Any = None) -> None:
         if self._theirs._scatter_op is None:
             raise NotImplementedError(f"`{self.name}.at` is not supported yet")
@@ -127,6 +130,7 @@ class Reduction:
     def __init__(self, theirs: Any, compute: Callable) -> None:
         self._theirs, self._compute = theirs, compute
 
+    @captured
     def __call__(self, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> ndarray:
         (host,) = arrays_of((a,))
         ops = self._theirs._ops
@@ -144,6 +148,7 @@ class Kernel:
     def __init__(self, *args: Any, name: str = "", **kwargs: Any) -> None:
         self.name = name or next((a for a in args[3:] if isinstance(a, str) and a.startswith("cupy")), "kernel")
 
+    @captured
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.name not in KERNELS:
             raise NotImplementedError(f"the stand-in for CuPy has no kernel {self.name}")
@@ -216,11 +221,13 @@ KERNELS: dict[str, Callable] = {
 # -- the core's functions ----------------------------------------------------------------------------------------------------
 
 
+@captured
 def _concatenate(tup: Any, axis: int | None = 0, out: Any = None, dtype: Any = None, casting: str = "same_kind") -> ndarray:
     hosts = arrays_of(tup)
     return new(numpy.concatenate(hosts, axis, dtype=dtype, casting=casting), out)
 
 
+@captured
 def _matmul(a: Any, b: Any, out: Any = None) -> ndarray:
     a, b = arrays_of((a, b))
     kind = numpy.result_type(a, b)
@@ -228,10 +235,12 @@ def _matmul(a: Any, b: Any, out: Any = None) -> ndarray:
     return new(found, out)
 
 
+@captured
 def _dot(a: Any, b: Any, out: Any = None) -> ndarray:
     return new(numpy.dot(*arrays_of((a, b))), out)
 
 
+@captured
 def _copy_into(x: Any, out: ndarray, _where: Any = True) -> ndarray:
     numpy.copyto(out._host, x._host if isinstance(x, ndarray) else x, "unsafe", *arrays_of(() if _where is True else (_where,)))
     return out
@@ -297,7 +306,7 @@ CORE |= {
     "_ufunc_doc_signature_formatter": lambda ufunc, name: name,
     "_is_fusing": lambda: False,
     "fuse": lambda *args, **kwargs: lambda function: function,
-    "_convert_object_with_cuda_array_interface": lambda a: a,
+    "_convert_object_with_cuda_array_interface": from_interface,
 }  # fmt: skip
 
 
@@ -339,6 +348,7 @@ WITHOUT_ARRAYS = {
 }
 
 
+@captured
 def _solved(name: str, compute: Callable, a: Any, *rest: Any) -> Any:
     """A factorization after CuPy's checks. What fails raises LinAlgError only where the program has asked for it, and then the host waits."""
     util, config = sys.modules["cupy.linalg._util"], sys.modules["cupyx._ufunc_config"]
@@ -360,6 +370,7 @@ def _solved(name: str, compute: Callable, a: Any, *rest: Any) -> Any:
     return tuple(map(new, found)) if isinstance(found, tuple) else new(found)
 
 
+@captured
 def _solve_into(a: Any, b: Any) -> None:
     b._host[...] = _solved("solve", numpy.linalg.solve, a, b)._host
 
@@ -367,6 +378,7 @@ def _solve_into(a: Any, b: Any) -> None:
 def _transformed(theirs: Callable, compute: Callable) -> Callable:
     signature = inspect.signature(theirs)
 
+    @captured
     @functools.wraps(theirs)
     def call(a: Any, *args: Any, **kwargs: Any) -> Any:
         signature.bind(a, *args, **kwargs)
@@ -403,7 +415,7 @@ def _libraries() -> None:
     vars(lapack).update(gesv=_solve_into)
     vars(cublas).update(batched_gesv=lambda a, b: _solved("solve", numpy.linalg.solve, a, b), get_batched_gesv_limit=lambda: 2048)
     sys.modules |= {"cupyx.lapack": lapack, "cupy.cublas": cublas}
-    vars(sys.modules["cupyx"]).update(lapack=lapack, empty_pinned=numpy.empty)
+    vars(sys.modules["cupyx"]).update(lapack=lapack, empty_pinned=host_cuda.empty_pinned)
     vars(sys.modules["cupy"]).update(cublas=cublas)
     for name in ("fft", "ifft", "rfft", "irfft", "fft2", "ifft2", "fftn", "ifftn", "rfftn", "irfftn"):
         setattr(fft, name, _transformed(getattr(real.fft, name), getattr(numpy.fft, name)))

@@ -102,11 +102,12 @@ class ndarray:
     # -- to the host --
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None, blocking: bool = True) -> numpy.ndarray:
-        if self.size:
+        if self.size and blocking:
             record("get")
         if out is None:
             return self._host.copy(order)
-        out[...] = self._host
+        host = self._host  # the memory, without keeping it from being reused
+        host_cuda.submit(lambda: numpy.copyto(out, host))
         return out
 
     def set(self, arr: numpy.ndarray, stream: Any = None) -> None:
@@ -399,6 +400,14 @@ def view(of: ndarray, found: numpy.ndarray) -> ndarray:
     return out
 
 
+def from_interface(obj: Any) -> ndarray:
+    """An array over the memory of an object with `__cuda_array_interface__`, which it keeps alive."""
+    told = obj.__cuda_array_interface__
+    dtype, pointer = numpy.dtype(told["typestr"]), told["data"][0]
+    memory = host_cuda.foreign(pointer, int(numpy.prod(told["shape"])) * dtype.itemsize, obj)
+    return ndarray(told["shape"], dtype, host_cuda.MemoryPointer(memory, 0), told.get("strides"))
+
+
 def index(x: ndarray, key: Any) -> tuple[tuple, bool]:
     """A key for NumPy, and whether CuPy would copy. Integers in arrays wrap around; a boolean mask makes the host wait."""
     keys = list(key) if isinstance(key, tuple) else [key]
@@ -440,8 +449,11 @@ def array(
         return out.reshape((1,) * (ndmin - out.ndim) + out.shape) if out.ndim < ndmin else out
     if isinstance(obj, (list, tuple)) and obj and isinstance(obj[0], ndarray):
         return sys.modules["cupy"].stack([array(one, dtype) for one in obj])
+    if hasattr(obj, "__cuda_array_interface__"):
+        return array(from_interface(obj), dtype, copy, order, subok, ndmin)
     found = numpy.array(obj, dtype, order=order or "K", ndmin=ndmin)
     supported(found.dtype)
+    host_cuda.alloc_pinned_memory(found.nbytes)  # through which CuPy copies
     return new(found, order=order or "K")
 
 
@@ -454,6 +466,13 @@ def arrays_of(arrays: Any) -> list[numpy.ndarray]:
             here = host_cuda.current_device()
             raise ValueError(f"Array device must be same as the current device: array device = {one.device.id} while current = {here}")
     return [one._host for one in arrays]
+
+
+for _name in (
+    "__getitem__", "__setitem__", "fill", "_scatter_op", "take", "put", "repeat", "reshape", "ravel", "astype", "copy", "flatten", "mean", "var",
+    "std", "argmax", "argmin", "cumsum", "cumprod", "trace", "round", "sort", "argsort", "partition", "argpartition", "searchsorted", "dot",
+):  # fmt: skip
+    setattr(ndarray, _name, host_cuda.captured(getattr(ndarray, _name)))
 
 
 # -- operators ---------------------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,12 +21,15 @@ class Sync(NamedTuple):
 
 
 found: list[Sync] = []  # what has been recorded; tests clear it
+listeners: list[Callable[[str], None]] = []  # called for each wait; they raise where the host cannot wait
 _inside = 0  # above 0 while a call that has been recorded is running
 
 
 def record(what: str) -> None:
     """Note that the host waits here."""
     if not _inside:
+        for listener in listeners:
+            listener(what)
         found.append(Sync(what, *_cause()))
 
 

@@ -227,7 +227,7 @@ def test_memory_is_counted_limited_and_reported(ours):
     pool.free_all_blocks()
     pool.set_limit(size=pool.used_bytes() + 512)
     try:
-        with pytest.raises(MemoryError, match=r"allocating 4,096 bytes.*limit set to"):
+        with pytest.raises(MemoryError, match=r"Tried to allocate 3.91 KiB.*limited to"):
             ours.cupy.zeros(1000, "f")
     finally:
         pool.set_limit(size=0)

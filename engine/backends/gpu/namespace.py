@@ -18,12 +18,11 @@ import numpy
 from cupy import from_dlpack, gcd, lcm, log1p, rint, where  # noqa: F401  the NumPy backend defines its own
 from cupyx.scipy import special
 
-from ...base.errors import OutOfMemoryError
 from ...base.layout import axes_of, inverse
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
-from . import elementwise, index, plain  # noqa: F401  the call path finds `elementwise` here
+from . import elementwise, index, memory, plain  # noqa: F401  the call path finds `elementwise` here
 from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 from .index import (  # noqa: F401
     add_along_axis,
@@ -65,21 +64,7 @@ def require_device() -> None:
     """Raise RuntimeError if no GPU can be used."""
     if not device_count():
         raise RuntimeError("No CUDA device can be used: CuPy is installed, but it finds no NVIDIA GPU or no driver for one.")
-    _tell_what_is_full()
-
-
-def _tell_what_is_full() -> None:
-    """Make CuPy's allocator raise `OutOfMemoryError`, as programs written for PyTorch expect; it is also CuPy's own error type."""
-    allocate = cupy.cuda.get_allocator()
-    kind = type("OutOfMemoryError", (OutOfMemoryError, cupy.cuda.memory.OutOfMemoryError), {"__init__": RuntimeError.__init__})
-
-    def allocated(size: int) -> Any:
-        try:
-            return allocate(size)
-        except MemoryError as error:
-            raise kind(f"CUDA out of memory. Tried to allocate {size:,} bytes. {error}") from error
-
-    cupy.cuda.set_allocator(allocated)
+    memory.install()
 
 
 def to_host(array: Any) -> numpy.ndarray:
@@ -107,6 +92,14 @@ def current_device() -> int:
     return int(cupy.cuda.runtime.getDevice())
 
 
+def device(index: int | None) -> Any:
+    """Return a context in which a GPU is the current one of this thread. Raises RuntimeError if there is no such GPU."""
+    n = device_count()
+    if index is not None and not 0 <= index < n:
+        raise RuntimeError(f"CUDA error: invalid device ordinal {index}; there {'is' if n == 1 else 'are'} {n}")
+    return cupy.cuda.Device(index)
+
+
 def device_name(index: int) -> str:
     """Return the name of a GPU, such as "NVIDIA H200"."""
     name = cupy.cuda.runtime.getDeviceProperties(index)["name"]
@@ -117,23 +110,6 @@ def synchronize(device: int) -> None:
     """Wait until a GPU has finished all its queued work. Raises IndexError if a kernel found an index out of range."""
     cupy.cuda.Device(device).synchronize()
     index.check()
-
-
-def memory_used(index: int) -> int:
-    """Return the bytes of this GPU's memory pool that arrays occupy."""
-    with cupy.cuda.Device(index):
-        return int(cupy.get_default_memory_pool().used_bytes())
-
-
-def memory_held(index: int) -> int:
-    """Return the bytes that the memory pool has reserved on this GPU, in use or free."""
-    with cupy.cuda.Device(index):
-        return int(cupy.get_default_memory_pool().total_bytes())
-
-
-def empty_cache() -> None:
-    """Release the unused memory of the current GPU's pool."""
-    cupy.get_default_memory_pool().free_all_blocks()
 
 
 def mark() -> Any:

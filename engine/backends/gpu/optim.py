@@ -14,7 +14,7 @@ import cupy
 import numpy
 
 from ...base import dtypes
-from . import launch
+from . import launch, memory
 
 _BLOCK, _PIECE, _COLUMNS = 512, 16384, 5  # as in optim.cu
 _REAL = {"complex64": "float32", "complex128": "float64"}
@@ -29,7 +29,7 @@ def _kernel(name: str, T: str) -> launch.Kernel:
 @functools.lru_cache(maxsize=64)
 def _pieces(device: int, sizes: tuple) -> Any:
     """The pieces of arrays of these sizes: pairs of a row and a number."""
-    return cupy.asarray(numpy.array([(row, k) for row, size in enumerate(sizes) for k in range(-(-size // _PIECE))], numpy.int32))
+    return memory.upload(numpy.array([(row, k) for row, size in enumerate(sizes) for k in range(-(-size // _PIECE))], numpy.int32))
 
 
 @functools.lru_cache(maxsize=64)
@@ -39,7 +39,7 @@ def _rows(device: int, sizes: tuple, *addresses: tuple) -> Any:
     for column, values in enumerate(addresses):
         table[:, column] = values
     table[:, _COLUMNS] = sizes
-    return cupy.asarray(table)
+    return memory.upload(table)
 
 
 def _sizes(arrays: Sequence[Any]) -> tuple:

@@ -6,6 +6,10 @@
 
 struct Words { uint32_t w[4]; };
 
+// A seed and a counter. In a CUDA graph, whose arguments are the same in every replay, `state` holds the seed and what is added to the
+// counter; elsewhere it is null.
+struct Source { uint64_t seed, offset; const uint64_t* state; };
+
 INLINE Words philox(uint64_t key, uint64_t low, uint64_t high) {
   uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
   Words c = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high, (uint32_t)(high >> 32)};
@@ -43,9 +47,10 @@ typedef U::F F;
 constexpr int BLOCK = 256;
 
 // Write the N elements that `make(words, number of the first)` gives for each block.
-template <int N, typename Make> INLINE void draw(T* out, int64_t size, uint64_t seed, uint64_t offset, Make make) {
+template <int N, typename Make> INLINE void draw(T* out, int64_t size, Source source, Make make) {
   const int64_t block = (int64_t)blockIdx.x * BLOCK + threadIdx.x, first = block * N;
   if (first >= size) return;
+  const uint64_t seed = source.state ? source.state[0] : source.seed, offset = source.offset + (source.state ? source.state[1] : 0);
   const Vec<T, N> x = make(philox(seed, offset + (uint64_t)block, 0), first);
   if (first + N <= size) {
     store<N>(out + first, x);
@@ -55,8 +60,8 @@ template <int N, typename Make> INLINE void draw(T* out, int64_t size, uint64_t 
 }
 
 // In [low, high): a number that rounding brings to `high` becomes `low`.
-extern "C" __global__ void __launch_bounds__(BLOCK) uniform(T* out, int64_t size, uint64_t seed, uint64_t offset, double low, double high) {
-  draw<U::N>(out, size, seed, offset, [=](const Words& words, int64_t) {
+extern "C" __global__ void __launch_bounds__(BLOCK) uniform(T* out, int64_t size, Source source, double low, double high) {
+  draw<U::N>(out, size, source, [=](const Words& words, int64_t) {
     const F a = (F)low, b = (F)high;
     Vec<T, U::N> x;
 #pragma unroll
@@ -69,8 +74,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK) uniform(T* out, int64_t size
 }
 
 // By Box and Muller's transform of pairs.
-extern "C" __global__ void __launch_bounds__(BLOCK) normal(T* out, int64_t size, uint64_t seed, uint64_t offset, double mean, double std) {
-  draw<U::N>(out, size, seed, offset, [=](const Words& words, int64_t) {
+extern "C" __global__ void __launch_bounds__(BLOCK) normal(T* out, int64_t size, Source source, double mean, double std) {
+  draw<U::N>(out, size, source, [=](const Words& words, int64_t) {
     Vec<T, U::N> x;
 #pragma unroll
     for (int k = 0; k < U::N; k += 2) {
@@ -82,8 +87,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK) normal(T* out, int64_t size,
   });
 }
 
-extern "C" __global__ void __launch_bounds__(BLOCK) exponential(T* out, int64_t size, uint64_t seed, uint64_t offset, double rate) {
-  draw<U::N>(out, size, seed, offset, [=](const Words& words, int64_t) {
+extern "C" __global__ void __launch_bounds__(BLOCK) exponential(T* out, int64_t size, Source source, double rate) {
+  draw<U::N>(out, size, source, [=](const Words& words, int64_t) {
     Vec<T, U::N> x;
 #pragma unroll
     for (int k = 0; k < U::N; ++k) x.v[k] = down<T>((C)(larger((F)-log(U::above(words, k)), U::LEAST) / (F)rate));
@@ -93,8 +98,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK) exponential(T* out, int64_t 
 
 // 1 with the probability each[number], or p without an array, else 0.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-bernoulli(T* out, int64_t size, uint64_t seed, uint64_t offset, const P* each, double p) {
-  draw<4>(out, size, seed, offset, [=](const Words& words, int64_t first) {
+bernoulli(T* out, int64_t size, Source source, const P* each, double p) {
+  draw<4>(out, size, source, [=](const Words& words, int64_t first) {
     Vec<T, 4> x;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
@@ -106,8 +111,8 @@ bernoulli(T* out, int64_t size, uint64_t seed, uint64_t offset, const P* each, d
 }
 
 // low, ..., low + span - 1, or all 2^64 integers for a span of 0, from 64 bits each.
-extern "C" __global__ void __launch_bounds__(BLOCK) integers(T* out, int64_t size, uint64_t seed, uint64_t offset, int64_t low, uint64_t span) {
-  draw<2>(out, size, seed, offset, [=](const Words& words, int64_t) {
+extern "C" __global__ void __launch_bounds__(BLOCK) integers(T* out, int64_t size, Source source, int64_t low, uint64_t span) {
+  draw<2>(out, size, source, [=](const Words& words, int64_t) {
     Vec<T, 2> x;
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
@@ -116,4 +121,9 @@ extern "C" __global__ void __launch_bounds__(BLOCK) integers(T* out, int64_t siz
     }
     return x;
   });
+}
+
+extern "C" __global__ void __launch_bounds__(1) set_state(uint64_t* state, uint64_t seed, uint64_t offset) {
+  state[0] = seed;
+  state[1] = offset;
 }

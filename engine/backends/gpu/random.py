@@ -1,13 +1,14 @@
 """Random samples drawn on the GPU by the kernels of `random.cu`: `kernels_random` with flat CuPy arrays.
 
-`source` has a `seed` and `advance(n)`, which returns the counter of the stream and moves it on by n blocks of 128 bits (see
-`engine.core.random.Philox`). The values do not depend on the GPU or on how a kernel is launched.
+`source.take(n)` returns the seed and the counter of a stream and moves it on by n blocks of 128 bits (see `engine.core.random.Philox`).
+The values do not depend on the GPU or on how a kernel is launched.
 """
 
 from __future__ import annotations
 
 import functools
 import math
+import struct
 from typing import Any
 
 import cupy
@@ -30,12 +31,17 @@ def _drawn(kernel: launch.Kernel, source: Any, n: int, d: numpy.dtype, per: int,
     out = cupy.empty((n,), d)
     if n:
         blocks = -(-n // per)
-        kernel(-(-blocks // _BLOCK), _BLOCK, out.data.ptr, n, source.initial_seed(), source.advance(blocks), *parameters)
+        kernel(-(-blocks // _BLOCK), _BLOCK, out.data.ptr, n, struct.pack("=QQQ", *source.take(blocks)), *parameters)
     return out
 
 
 def _real(name: str, source: Any, n: int, d: numpy.dtype, *parameters: Any) -> Any:
     return _drawn(_kernel(name, launch.TYPES[d.name]), source, n, d, 2 if d == _F64 else 4, *parameters)
+
+
+def set_state(pointer: int, seed: int, offset: int) -> None:
+    """Write the seed and the offset from which the kernels of a CUDA graph draw."""
+    _kernel("set_state", "float")(1, 1, pointer, seed, offset)
 
 
 def uniform(source: Any, n: int, d: numpy.dtype, low: float = 0.0, high: float = 1.0) -> Any:

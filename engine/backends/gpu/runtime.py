@@ -1,70 +1,58 @@
-"""GPU management through CuPy: the current device, device properties, streams, events, and peak memory."""
+"""GPU management through CuPy: the current device, device properties, streams and events, marks for profilers."""
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import cupy
 
-_held: dict[int, int] = {}  # GPU index -> the largest observed size of its memory pool, in bytes
-_counters: dict[int, _Counter] = {}
+from . import namespace
 
-
-class _Counter(cupy.cuda.MemoryHook):
-    """Counts the bytes in use on one GPU as this thread allocates and frees them."""
-
-    name = "engine.peak"
-
-    def __init__(self, index: int) -> None:
-        super().__init__()
-        self.index = index
-        self.start()
-
-    def start(self) -> None:
-        with cupy.cuda.Device(self.index):
-            self.used = self.most = int(cupy.get_default_memory_pool().used_bytes())
-
-    def malloc_postprocess(self, **told: Any) -> None:
-        if told["device_id"] == self.index:
-            self.used += told["mem_size"]
-            self.most = max(self.most, self.used)
-
-    def free_postprocess(self, **told: Any) -> None:
-        if told["device_id"] == self.index:
-            self.used -= told["mem_size"]
+# PyTorch's name of a property -> CUDA's; some are absent in some versions of CUDA
+PROPERTIES = {
+    "major": "major",
+    "minor": "minor",
+    "total_memory": "totalGlobalMem",
+    "multi_processor_count": "multiProcessorCount",
+    "warp_size": "warpSize",
+    "max_threads_per_block": "maxThreadsPerBlock",
+    "max_threads_per_multi_processor": "maxThreadsPerMultiProcessor",
+    "regs_per_multiprocessor": "regsPerMultiprocessor",
+    "shared_memory_per_block": "sharedMemPerBlock",
+    "shared_memory_per_block_optin": "sharedMemPerBlockOptin",
+    "shared_memory_per_multiprocessor": "sharedMemPerMultiprocessor",
+    "L2_cache_size": "l2CacheSize",
+    "clock_rate": "clockRate",
+    "memory_clock_rate": "memoryClockRate",
+    "memory_bus_width": "memoryBusWidth",
+    "is_integrated": "integrated",
+    "is_multi_gpu_board": "isMultiGpuBoard",
+    "pci_bus_id": "pciBusID",
+    "pci_device_id": "pciDeviceID",
+    "pci_domain_id": "pciDomainID",
+}
 
 
 # -- devices -----------------------------------------------------------------------------------------------------------------
 
 
 def use(index: int) -> None:
-    """Make a GPU the current one of this thread, on which it creates arrays. RuntimeError if there is no such GPU."""
-    n = cupy.cuda.runtime.getDeviceCount()
-    if not 0 <= index < n:
-        raise RuntimeError(f"CUDA error: invalid device ordinal {index}; there {'is' if n == 1 else 'are'} {n}")
-    cupy.cuda.Device(index).use()
+    """Make a GPU the current one of this thread, on which it creates arrays. Raises RuntimeError if there is no such GPU."""
+    namespace.device(index).use()
 
 
 def properties(index: int) -> dict[str, Any]:
-    """Return a GPU's name, memory in bytes, compute capability and sizes."""
+    """Return a GPU's properties under PyTorch's names; sizes are in bytes."""
     told = cupy.cuda.runtime.getDeviceProperties(index)
     name = told["name"]
-    return {
-        "name": name.decode() if isinstance(name, bytes) else str(name),
-        "major": int(told["major"]),
-        "minor": int(told["minor"]),
-        "total_memory": int(told["totalGlobalMem"]),
-        "multi_processor_count": int(told["multiProcessorCount"]),
-        "warp_size": int(told["warpSize"]),
-        "max_threads_per_multi_processor": int(told["maxThreadsPerMultiProcessor"]),
-        "L2_cache_size": int(told["l2CacheSize"]),
-        "is_integrated": int(told["integrated"]),
-        "is_multi_gpu_board": int(told["isMultiGpuBoard"]),
-    }
+    found: dict[str, Any] = {"name": name.decode() if isinstance(name, bytes) else str(name)}
+    found |= {ours: int(told[theirs]) for ours, theirs in PROPERTIES.items() if theirs in told}
+    return found | ({"uuid": uuid.UUID(bytes=bytes(told["uuid"]))} if "uuid" in told else {})
 
 
 def can_access_peer(index: int, other: int) -> bool:
-    """Whether one GPU can access the memory of another."""
+    """Return whether one GPU can access the memory of another."""
     return bool(cupy.cuda.runtime.deviceCanAccessPeer(index, other))
 
 
@@ -74,55 +62,20 @@ def version() -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-# -- memory ------------------------------------------------------------------------------------------------------------------
-
-
-def whole_memory(index: int) -> tuple[int, int]:
+def memory_info(index: int) -> tuple[int, int]:
     """Return the free and total memory of a GPU in bytes."""
     with cupy.cuda.Device(index):
         free, total = cupy.cuda.runtime.memGetInfo()
     return int(free), int(total)
 
 
-def limit(index: int, fraction: float) -> None:
-    """Limit the memory pool to a fraction of the GPU's memory."""
+# -- streams and events --------------------------------------------------------------------------------------------------------
+
+
+def event(index: int, timed: bool, blocking: bool, interprocess: bool = False) -> Any:
+    """Create an event of a GPU."""
     with cupy.cuda.Device(index):
-        cupy.get_default_memory_pool().set_limit(fraction=fraction)
-
-
-def note(index: int) -> int:
-    """Observe the size of the memory pool and return the largest size observed, in bytes. The pool grows until it is emptied."""
-    with cupy.cuda.Device(index):
-        held = int(cupy.get_default_memory_pool().total_bytes())
-    _held[index] = max(held, _held.get(index, 0))
-    return _held[index]
-
-
-peak_held = note
-
-
-def peak_used(index: int) -> int:
-    """Return the peak bytes in use since `reset_peaks`; before its first call, the peak size of the memory pool."""
-    return _counters[index].most if index in _counters else note(index)
-
-
-def reset_peaks(index: int) -> None:
-    """Reset the peaks. The first call also starts counting this thread's allocations."""
-    if index in _counters:
-        _counters[index].start()
-    else:
-        _counters[index] = _Counter(index)
-        _counters[index].__enter__()
-    _held.pop(index, None)
-    note(index)
-
-
-# -- streams -----------------------------------------------------------------------------------------------------------------
-
-
-def event(blocking: bool, disable_timing: bool) -> Any:
-    """Create an event."""
-    return cupy.cuda.Event(block=blocking, disable_timing=disable_timing)
+        return cupy.cuda.Event(block=blocking, disable_timing=not timed, interprocess=interprocess)
 
 
 def milliseconds(begin: Any, end: Any) -> float:
@@ -136,9 +89,25 @@ def stream(index: int, priority: int) -> Any:
         return cupy.cuda.Stream(non_blocking=True, priority=priority)
 
 
-def current_stream() -> Any:
-    """Return this thread's current stream."""
-    return cupy.cuda.get_current_stream()
+class _External:
+    """A stream of another library, in the protocol that CuPy accepts."""
+
+    def __init__(self, pointer: int) -> None:
+        self.pointer = pointer
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.pointer
+
+
+def external_stream(index: int, pointer: int) -> Any:
+    """Return CuPy's stream for the address of a CUDA stream, which its owner keeps alive."""
+    with cupy.cuda.Device(index):
+        return cupy.cuda.Stream.from_external(_External(pointer))
+
+
+def current_stream(index: int) -> Any:
+    """Return this thread's current stream on a GPU."""
+    return cupy.cuda.get_current_stream(index)
 
 
 def default_stream() -> Any:
@@ -146,16 +115,35 @@ def default_stream() -> Any:
     return cupy.cuda.Stream.null
 
 
-def mark(msg: str) -> None:
-    """Mark a point in time in NVIDIA's profilers."""
-    cupy.cuda.nvtx.Mark(msg)
+def set_stream(stream: Any, index: int) -> None:
+    """Make a stream the current one of its GPU, and the GPU the current one of this thread."""
+    cupy.cuda.Device(index).use()
+    stream.use()
 
 
-def range_push(msg: str) -> None:
-    """Begin a range in NVIDIA's profilers."""
-    cupy.cuda.nvtx.RangePush(msg)
+# -- marks for NVIDIA's profilers ----------------------------------------------------------------------------------------------
 
 
-def range_pop() -> None:
-    """End the innermost range in NVIDIA's profilers."""
-    cupy.cuda.nvtx.RangePop()
+def nvtx() -> Any:
+    """Return CuPy's module of ranges and marks."""
+    return cupy.cuda.nvtx
+
+
+def profiler() -> Any:
+    """Return CuPy's module that starts and stops NVIDIA's profilers."""
+    return cupy.cuda.profiler
+
+
+def nccl_version() -> int:
+    """Return the version of NCCL as one number, such as 22703. Raises RuntimeError if CuPy has no NCCL."""
+    try:
+        from cupy.cuda import nccl
+    except ImportError as error:
+        raise RuntimeError(f"NCCL cannot be used: {error}") from error
+    return int(nccl.get_version())
+
+
+def plan_cache(index: int | None = None) -> Any:
+    """Return CuPy's cache of plans for Fourier transforms on a GPU, by default the current one."""
+    with cupy.cuda.Device(index):
+        return cupy.fft.config.get_plan_cache()
