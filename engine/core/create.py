@@ -55,9 +55,9 @@ def _new(name: str, device: Any, *args: Any) -> Any:
     place = devices.get_default_device() if device is None else devices.device(device)
     if place.type != "cuda":
         return getattr(devices.making(place), name)(*args)
-    xp = devices.cuda()
-    with xp.device(place.index):
-        return getattr(xp, name)(*args)
+    gpu = devices.cuda()
+    with gpu.device(place.index):
+        return getattr(gpu, name)(*args)
 
 
 def _shape(size: tuple) -> tuple:

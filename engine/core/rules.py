@@ -57,7 +57,7 @@ def pull(op: Any, node: tape.Node, grad: Any) -> list:
         with place:
             return pull(op, node, grad)
     xp = devices.namespace(beside) if devices.mixed else cpu
-    if op.pointwise and xp is devices.gpu and (found := _launched(op, node, grad, xp)) is not None:
+    if op.pointwise and xp is devices.gpu and (found := _launched(op, node, grad)) is not None:
         return found
     saved, attrs = node.saved, node.attrs
     if op.multi:
@@ -81,17 +81,17 @@ def pull(op: Any, node: tape.Node, grad: Any) -> list:
     return grads
 
 
-def _launched(op: Any, node: tape.Node, grad: Any, xp: Any) -> list | None:
+def _launched(op: Any, node: tape.Node, grad: Any) -> list | None:
     """`pull` of an elementwise op on a GPU: one kernel for the rules of all its inputs. Returns None if there is no such kernel."""
     live = tuple([i for i, (source, rule) in enumerate(zip(node.inputs, op.rules, strict=True)) if source is not None and rule is not None])
     attrs = {k: v for k, v in node.attrs.items() if not k.startswith("__")}
     wanted = tuple([node.inputs[i].dtype for i in live])
-    found = xp.elementwise.backward(op, live, grad, node.saved, wanted, attrs) if live else ()
+    found = devices.gpu.elementwise.backward(op, live, grad, node.saved, wanted, attrs) if live else ()
     if found is None:
         return None
     grads: list = [None] * len(node.inputs)
     for i, g in zip(live, found, strict=True):
-        grads[i] = fit(xp, g, node.inputs[i])
+        grads[i] = fit(devices.gpu, g, node.inputs[i])
     return grads
 
 

@@ -72,6 +72,8 @@ def emulated(monkeypatch: Any, module: Any, seed: int = 0) -> FakeCupy:
     fake = FakeCupy()
     monkeypatch.setattr(module, "cupy", fake)
     monkeypatch.setattr(launch, "driver", Emulator(seed))
+    if hasattr(module, "memory"):
+        monkeypatch.setattr(module.memory, "upload", lambda table: fake.asarray(table))
     for name, value in list(vars(module).items()):
         if hasattr(value, "cache_parameters"):
             monkeypatch.setattr(module, name, functools.lru_cache(**value.cache_parameters())(value.__wrapped__))

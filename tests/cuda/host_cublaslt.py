@@ -174,6 +174,7 @@ def create() -> int:
 
 library: Any = sys.modules[__name__]  # whose descriptors are read
 calls: list[tuple] = []  # the arguments of each `matmul`
+submit: Any = lambda work: work()  # noqa: E731  runs what is for the GPU, or keeps it for the graph that is being captured
 _chosen: dict[int, tuple] = {}  # number of an algorithm -> the attributes that it was chosen for
 
 
@@ -234,6 +235,14 @@ def matmul(
     _require(not a % wanted.min_alignment_a_bytes and not b % wanted.min_alignment_b_bytes)
     _require(c == d and not d % wanted.min_alignment_d_bytes)
     _require(workspace and not workspace % 256 and workspace_size_in_bytes >= WORKSPACE)
+    if operation.epilogue == Epilogue.BIAS:
+        _require(operation.bias_pointer and not operation.bias_pointer % bias_alignment)
+    submit(lambda: _compute(operation, (left, right, out), (alpha, a, b, beta, d), workspace))
+
+
+def _compute(operation: types.SimpleNamespace, layouts: tuple, addresses: tuple, workspace: int) -> None:
+    """What the GPU does, when it comes to it."""
+    (left, right, out), (alpha, a, b, beta, d) = layouts, addresses
     ctypes.memset(workspace, 0xFF, 4096)  # it is the algorithm's to write
     scalar = _TYPES[operation.scale_type]
     one, none = (_at(where, scalar, (1,), (scalar.itemsize,))[0] for where in (alpha, beta))
@@ -246,11 +255,9 @@ def matmul(
     with numpy.errstate(all="ignore"):
         found = one * (_TRANSFORMS[operation.transa](first) @ _TRANSFORMS[operation.transb](second))
         if operation.epilogue == Epilogue.BIAS:
-            at = operation.bias_pointer
-            _require(at and not at % bias_alignment)
             kind = _TYPES[out.type]
             steps = (operation.bias_batch_stride * kind.itemsize, kind.itemsize)
-            found = found + _at(at, kind, (out.batch_count, out.rows), steps).astype(wide)[..., None]
+            found = found + _at(operation.bias_pointer, kind, (out.batch_count, out.rows), steps).astype(wide)[..., None]
         _matrices(d, out)[...] = found.astype(_TYPES[out.type])
 
 

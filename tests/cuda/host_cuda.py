@@ -37,6 +37,9 @@ PROPERTIES = {
 _taken: Counter = Counter()  # GPU -> bytes allocated on it
 
 
+memories: weakref.WeakSet[Memory] = weakref.WeakSet()  # all that is there
+
+
 class Memory:
     """A block of a GPU's memory, filled with ones: a float that nothing has written is nan."""
 
@@ -52,6 +55,7 @@ class Memory:
         start = -whole.ctypes.data % UNIT
         self.buffer = whole[start : start + size]
         self.ptr = self.buffer.ctypes.data
+        memories.add(self)
 
     @staticmethod
     def _freed(gpu: int, size: int, alive: list) -> None:

@@ -13,7 +13,6 @@ import enum
 import itertools
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -39,7 +38,6 @@ WORKSPACE = 1000  # bytes of the first plan; each has so many more than the one 
 delay = 0.0  # seconds that the slow plans take longer
 
 graphs: list[pygraph] = []  # those that have a plan, in the order in which they were planned
-blocks: dict[int, int] = {}  # address -> size of allocated memory
 _random = numpy.random.default_rng(0)
 
 
@@ -116,7 +114,7 @@ def memory(pointer: int, size: int) -> numpy.ndarray:
     """The bytes at an address; RuntimeError if they are not aligned, or not allocated."""
     if pointer % 16:
         raise RuntimeError(f"CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER: {pointer:#x}")
-    if not any(start <= pointer and pointer + size <= start + length for start, length in blocks.items()):
+    if not any(one.ptr <= pointer and pointer + size <= one.ptr + one.size for one in list(host_cuda.memories)):
         raise RuntimeError(f"an illegal memory access was encountered: {size} bytes at {pointer:#x}")
     return numpy.frombuffer((ctypes.c_uint8 * size).from_address(pointer), numpy.uint8)
 
@@ -276,9 +274,13 @@ class pygraph:
         for tensor in self.tensors:
             if not tensor.is_virtual and tensor.uid not in tensor_dict:
                 raise ValueError(f"the variant pack is missing a buffer for tensor uid {tensor.uid}")
-        memory(workspace, self.get_workspace_size())[...] = 0xFF
         name = list(PLANS)[self.plan]
         self.runs.append((name, handle.stream))
+        host_cuda.submit(lambda: self._compute(name, tensor_dict, workspace))
+
+    def _compute(self, name: str, tensor_dict: dict[int, int], workspace: Any) -> None:
+        """What the GPU does, when it comes to it."""
+        memory(workspace, self.get_workspace_size())[...] = 0xFF
         result, convolution, tensors = self.convolution
         operands = {key: self._read(name, t, tensor_dict[t.uid]) for key, t in tensors.items() if key != result}
         dims = [tensors[key].dim for key in ("image", "weight", "loss")]
@@ -288,7 +290,7 @@ class pygraph:
         if name == "atomics":
             found *= 1 + _random.uniform(-1e-7, 1e-7, found.shape)
         if name.startswith("slow"):
-            time.sleep(delay)
+            host_cuda.get_current_stream().until += 1e3 * delay
         self.out.at(tensor_dict[self.out.uid])[...] = found
 
     def _read(self, plan: str, tensor: Tensor, pointer: int) -> numpy.ndarray:
@@ -303,18 +305,6 @@ class pygraph:
 # -- in place of the real module -----------------------------------------------------------------------------------------------
 
 
-class _Blocks(host_cuda.MemoryHook):
-    """Notes which memory is allocated."""
-
-    name = "host_cudnn"
-
-    def malloc_postprocess(self, **told: int) -> None:
-        blocks[told["mem_ptr"]] = told["mem_size"]
-
-    def free_postprocess(self, **told: int) -> None:
-        blocks.pop(told["mem_ptr"], None)
-
-
 @contextlib.contextmanager
 def installed() -> Iterator[None]:
     """`import cudnn` finds this module, inside of `on_stand_in.installed()`."""
@@ -323,10 +313,8 @@ def installed() -> Iterator[None]:
     switches.library.cache_clear()
     graphs.clear()
     try:
-        with _Blocks():
-            yield
+        yield
     finally:
-        blocks.clear()
         switches.library.cache_clear()
         del sys.modules["cudnn"]
         if before is not None:

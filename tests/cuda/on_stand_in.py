@@ -40,7 +40,7 @@ def installed(gpus: int = 1) -> Iterator[Any]:
     syncs.found.clear()
     host_cuda.reset(gpus)
     allocators = host_cuda._allocator[-1], host_cuda._pinned_allocator[-1]
-    emulate.Emulator.submit = staticmethod(host_cuda.submit)
+    emulate.Emulator.submit, host_cublaslt.submit = staticmethod(host_cuda.submit), host_cuda.submit
     importlib.import_module(f"{BACKEND}.launch").driver = emulate.Emulator()
     try:
         with host_cudnn.installed(), cudnn.flags(enabled=True, allow_tf32=False):
@@ -49,7 +49,7 @@ def installed(gpus: int = 1) -> Iterator[Any]:
         devices.gpu, devices.mixed, devices.several = before
         host_cuda.reset(1)
         host_cuda.set_allocator(allocators[0]), host_cuda.set_pinned_memory_allocator(allocators[1])
-        emulate.Emulator.submit = staticmethod(lambda run: run())
+        emulate.Emulator.submit, host_cublaslt.submit = staticmethod(lambda run: run()), lambda work: work()
         _forget()
         sys.modules.update(ours)
         vars(package).clear()

@@ -354,12 +354,13 @@ def test_benchmark_passes_over_plans_without_room_for_their_workspace(gpu, monke
 def test_benchmark_does_not_wait_in_a_capture(gpu, monkeypatch):
     monkeypatch.setattr(switches, "benchmark", True)
     monkeypatch.setattr(host_cudnn, "delay", 0.1)
-    stream = gpu.cupy.cuda.Stream()
-    stream.capturing = True
-    with stream:
+    x, weight = (gpu.cupy.asarray(values(shape)) for shape in ((2, 64, 5, 5), (4, 64, 3, 3)))
+    with gpu.cupy.cuda.Stream() as stream:
+        stream.begin_capture()
         syncs.found.clear()
-        out = convolved(gpu)
+        out = gpu.dnn.convolution(x, weight)
         assert [name for name, _ in runs()] == ["slow"] and syncs.found == []
+        stream.end_capture()
     convolved(gpu)
     assert runs()[-1][0] == "fast" and out.shape == (2, 4, 3, 3)
 
