@@ -156,8 +156,8 @@ class GradScaler:
                 if not found:
                     raise AssertionError("No inf checks were recorded prior to update.")
                 if gpu := devices.list_kernels([scale.array]):
-                    total = sum(found[1:], found[0]).array
-                    gpu.adapt(scale.array, tracker.array, total, self._growth_factor, self._backoff_factor, self._growth_interval)
+                    total: Any = sum(found[1:], found[0])
+                    gpu.adapt(scale.array, tracker.array, total.array, self._growth_factor, self._backoff_factor, self._growth_interval)
                 else:
                     self._adapt(scale, tracker, any(float(x.item()) for x in found))
         self._per_optimizer_states = defaultdict(_new_state)

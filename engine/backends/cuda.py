@@ -7,6 +7,7 @@ composed of ops.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 from collections.abc import Iterator
 from typing import Any
@@ -135,7 +136,7 @@ class _PlanCache:
         return _PlanCache(device)
 
     def _cache(self) -> Any:
-        from .gpu import runtime
+        runtime = importlib.import_module(f"{__package__}.gpu.runtime")  # which imports this file
 
         return runtime.plan_cache(self._device)
 

@@ -98,7 +98,7 @@ def _binary(op: Any) -> Callable:
                 watcher.begins()
             if not ready:
                 quickly = launched and fast_types and devices.gpu is not None and not (devices.several and devices.elsewhere((xd, yd)))
-                data = devices.gpu.elementwise.binary(op, xd, yd) if quickly else None
+                data = devices.gpu.elementwise.binary(op, xd, yd) if quickly else None  # pyright: ignore[reportOptionalMemberAccess]
                 if data is None:
                     return otherwise(op, (x, y), attrs)
             else:
@@ -175,7 +175,7 @@ def _unary(op: Any) -> Callable:
             if watcher is not None:
                 watcher.begins()
             quickly = launched and _FAST and devices.gpu is not None and not (devices.several and devices.elsewhere((array,)))
-            data = devices.gpu.elementwise.unary(op, array, attrs) if quickly else None
+            data = devices.gpu.elementwise.unary(op, array, attrs) if quickly else None  # pyright: ignore[reportOptionalMemberAccess]
             if data is None:
                 return _run(op, (input,), attrs)
         else:
@@ -402,9 +402,9 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
             arrays, xp = op.prepare(arrays)
             as_it_is = op.exact or op.types == "any" and (op.view or not op.ruled) or op.halves and xp is devices.gpu
             low = None if as_it_is else next((a.dtype for a in arrays if getattr(a, "dtype", None) in LOW), None)
-        data = devices.gpu.elementwise.forward(op, arrays, attrs) if op.pointwise and xp is devices.gpu else None
-        if data is not None:
-            low = None
+        found = devices.gpu.elementwise.forward(op, arrays, attrs) if op.pointwise and xp is devices.gpu else None
+        if found is not None:
+            data, low = found, None
         else:
             forward = op.forward
             if devices.mixed and not (ready and kind is not None and batching.plain(attrs)):

@@ -265,7 +265,7 @@ class Optimizer:
                     xp = library(grad)  # a negated 0-d array would be a scalar
                     update(xp, array, xp.asarray(-grad) if group.get("maximize") else grad, self.state[p], group)
                     inplace.note_write_to(p, name)
-            if together:
+            if together and self._update_list is not None:
                 self._update_list(gpu, together, group)
         return loss
 

@@ -24,6 +24,7 @@ class FakeCupy:
     """The module `cupy`, for `monkeypatch.setattr(module, "cupy", FakeCupy())`; `intact()` tells whether a kernel wrote out of bounds."""
 
     ndarray = Array
+    memory = types.SimpleNamespace(capturing=lambda: False)  # as `engine.backends.gpu.namespace` has, for which it stands in too
 
     def __init__(self) -> None:
         self.guards: list[Guarded] = []

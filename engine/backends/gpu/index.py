@@ -295,7 +295,7 @@ def add_rows(value: Any, index: Any, count: int, padding_idx: int | None = None,
 
 def _add_at(out: Any, index: Any, value: Any) -> None:
     """`out[index] += value`, adding twice to a place that occurs twice. Only a single array of rows is checked for its bounds."""
-    rows = index[0] if isinstance(index, tuple) and len(index) == 1 else index
+    rows: Any = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     if hasattr(rows, "dtype") and rows.dtype.kind == "i" and out.ndim:
         rows = cupy.asarray(rows)
         shape, length = (*rows.shape, *out.shape[1:]), math.prod(out.shape[1:])
