@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest parity ecosystem fuzz conformance suite-there \
+.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest gpu parity ecosystem fuzz conformance suite-there \
   bench build clean
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo 'make quick   run most of the tests in a minute, and look at what has changed (BASE=main: since main)'
 	@echo 'make test    run the tests, types and style      (ARGS="tests/test_cli.py": further arguments of pytest)'
 	@echo 'make test FULL=1   with the long ones too: an older ipykernel, more random inputs, a minute of training in a browser'
+	@echo 'make gpu     run the tests that need an NVIDIA GPU (CUDA=cuda13: with CUDA 13 instead of 12)'
 	@echo 'make parity  install torch, run the tests that compare with it'
 	@echo 'make ecosystem   install libraries that are written for torch, run programs of theirs on torch and on the engine'
 	@echo 'make fuzz    compare random programs with torch for SECONDS=600'
@@ -69,6 +70,10 @@ check-python:
 
 pytest:
 	HYPOTHESIS_PROFILE=$(if $(FULL),full,usual) $(PYTEST) -m "$(MARKS)" --ignore tests/parity $(ARGS)
+
+CUDA ?= cuda12
+gpu: $(VENV)/test.stamp $(VENV)/$(CUDA).stamp
+	$(BIN)/python -m pytest -m gpu tests/cuda tests/engine $(ARGS)
 
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)
