@@ -153,6 +153,15 @@ def test_a_kernel_that_does_not_compile_leaves_its_op_to_cupy(stand_in, monkeypa
     assert x.sqrt().tolist() == [1, 2]  # without a second warning
 
 
+def test_a_thread_without_a_context_is_given_one(stand_in, monkeypatch):
+    from engine.backends.gpu import launch
+
+    bound, run = [], launch.driver.launch
+    monkeypatch.setattr(launch.driver, "bind", bound.append, raising=False)
+    monkeypatch.setattr(launch.driver, "launch", lambda *arguments: run(*arguments) if bound else 201)
+    assert engine.tensor([1.0, 4.0], device="cuda").sqrt().tolist() == [1, 2] and bound == [0]
+
+
 def test_layouts_of_large_arrays_take_64_bits():
     """By arithmetic alone: no array is made."""
     f = numpy.dtype("float32")

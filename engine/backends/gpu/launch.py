@@ -18,6 +18,8 @@ from typing import Any
 HERE = Path(__file__).parent
 OPTIONS = ("--std=c++17", "-default-device", "--fmad=true")
 
+_NO_CONTEXT = 201  # CUDA_ERROR_INVALID_CONTEXT
+
 # type of a parameter in a kernel's text -> its `struct` format; every parameter gets a slot of 8 bytes
 _FORMATS = {"bool": "?", "int": "i", "int32_t": "i", "uint32_t": "I", "int64_t": "q", "uint64_t": "Q", "float": "f", "double": "d"}
 # dtype -> its type in a kernel's text
@@ -61,9 +63,12 @@ class Kernel:
         held = self._blocks.pop() if self._blocks else self._arguments(values)  # not shared: another thread may launch too
         held.pack(held.buffer, 0, *values)
         if grid.__class__ is int and block.__class__ is int:
-            code = driver.launch(handle, grid, 1, 1, block, 1, 1, shared, driver.stream(), held.pointers, None)
+            sizes = (grid, 1, 1, block, 1, 1)
         else:
             sizes = [n for size in (grid, block) for n in ((size, 1, 1) if isinstance(size, int) else size)]
+        code = driver.launch(handle, *sizes, shared, driver.stream(), held.pointers, None)
+        if code == _NO_CONTEXT:  # the first call of a thread
+            driver.bind(device)
             code = driver.launch(handle, *sizes, shared, driver.stream(), held.pointers, None)
         self._blocks.append(held)
         if code:
@@ -117,6 +122,13 @@ class Driver:
             module = self._modules[text, device] = cuda.function.Module()
             module.load(cubin(text, cuda.Device(device).compute_capability))
         return ctypes.c_void_p(module.get_function(name).ptr)
+
+    def bind(self, device: int) -> None:
+        """Make a device's context the one of this thread, as CUDA's runtime does at its first call."""
+        from cupy import cuda
+
+        cuda.Device(device).use()
+        cuda.runtime.free(0)
 
     def reason(self, code: int) -> str:
         found = ctypes.c_char_p()
