@@ -232,7 +232,9 @@ def common(arrays: list, name: str) -> Any:
         return space(arrays)
     placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]
     kinds = {a.__class__ for a in placed}
-    if len(kinds) == 1 and (numpy.ndarray in kinds or len({a.data.device_id if a.__class__ is not Meta else META for a in placed}) == 1):
+    if kinds == {numpy.ndarray}:
+        return cpu
+    if len(kinds) == 1 and not issubclass(*kinds, numpy.ndarray) and len({a.data.device_id for a in placed}) == 1:
         return namespace(placed[0])
     devices = {of(a) for a in placed}
     if len(devices) < 2:

@@ -388,7 +388,7 @@ class Tensor:
         """Return the value of a one-element tensor as a Python number. Raises RuntimeError for any other number of elements."""
         if self.array.size != 1:
             raise RuntimeError(f"a Tensor with {self.array.size} elements cannot be converted to Scalar")
-        value = self._host().reshape(()).item()
+        value = self._readable().reshape(()).item()
         return float(value) if self.dtype is dtypes.bfloat16 else value
 
     def tolist(self) -> Any:
@@ -398,6 +398,10 @@ class Tensor:
 
     def _host(self) -> numpy.ndarray:
         return self.array if self.array.__class__ is numpy.ndarray else devices.move(self.array, devices.CPU)
+
+    def _readable(self) -> Any:
+        """The array from which Python numbers are read: the host's for one on a GPU."""
+        return self._host() if devices.namespace(self.array) is devices.gpu else self.array
 
     def _steering(self) -> numpy.ndarray:
         """The values on the host, for code that only needs them to choose what to compute; zeros on the meta device."""
@@ -468,7 +472,7 @@ class Tensor:
         if self.array.size != 1:
             kind = "no values" if self.array.size == 0 else "more than one value"
             raise RuntimeError(f"Boolean value of Tensor with {kind} is ambiguous")
-        return bool(self._host().reshape(()))
+        return bool(self._readable().reshape(()))
 
     def _scalar(self) -> Any:
         if self.array.size != 1:

@@ -110,7 +110,7 @@ def is_pinned(self: Tensor, device: Any = None) -> bool:
 
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
     """Return a copy in pinned memory; itself if it is there. Raises RuntimeError unless it is dense and on the CPU, and without a GPU."""
-    if not isinstance(self.array, numpy.ndarray):
+    if self.is_meta or not isinstance(self.array, numpy.ndarray):
         raise RuntimeError(f"cannot pin '{self.type()}' only dense CPU tensors can be pinned")
     if not devices.cuda_available():
         raise RuntimeError("Cannot access accelerator device when none is available.")
