@@ -18,7 +18,7 @@ from engine.core import devices
 
 
 class NoDriver:
-    """Stands in for `engine.backends.gpu.launch.driver`: it loads and launches nothing, by a call through `ctypes` with as many arguments."""
+    """Stands in for `engine.backends.gpu.launch.driver`: a launch is a call through `ctypes` with as many arguments, and does nothing."""
 
     def __init__(self) -> None:
         self.launch = ctypes.CDLL(None).labs
