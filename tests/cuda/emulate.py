@@ -18,8 +18,9 @@ import pytest
 
 HERE = Path(__file__).parent
 CACHE = Path(tempfile.gettempdir()) / f"gradient-workbench-emulated-{os.getuid()}"
-COMPILER = [os.environ.get("CXX", "g++"), "-O0", "-std=c++17", "-fPIC", "-shared", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE"]
-COMPILER += ["-fsanitize=alignment,shift,bounds", "-fsanitize-undefined-trap-on-error", f"-I{HERE}"]
+COMPILER = [os.environ.get("CXX", "g++"), "-O0", "-std=c++17", "-fPIC", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE"]
+COMPILER += ["-fsanitize=alignment,shift,bounds", "-fsanitize-undefined-trap-on-error"]
+LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []  # twice as fast
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(")
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\[\]")
 
@@ -41,20 +42,43 @@ def scheduler() -> ctypes.CDLL:
 
 def _library(text: str, base: ctypes.CDLL | None = None) -> ctypes.CDLL:
     """Compile C++ text, and link it with a library; results are cached by the text."""
-    key = hashlib.sha256((text + (HERE / "emu.h").read_text() + str(COMPILER[1:-1]) + str(base and base._name)).encode()).hexdigest()[:32]
+    key = _key(text, _header().name, base and base._name)
     library = CACHE / f"{key}.so"
     if not library.exists():
-        if shutil.which(COMPILER[0]) is None:
-            pytest.skip(f"no {COMPILER[0]}, with which CUDA kernels run on the CPU")
-        CACHE.mkdir(exist_ok=True)
         own = CACHE / f"{key}-{os.getpid()}"
         Path(f"{own}.cpp").write_text(text)
-        command = [*COMPILER, f"{own}.cpp", "-o", f"{own}.so", *([base._name] if base else [])]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            raise RuntimeError(done.stderr[:4000])
+        _compile(f"-I{_header()}", "-shared", *LINKER, f"{own}.cpp", *([base._name] if base else []), "-o", f"{own}.so")
         Path(f"{own}.so").replace(library)
     return ctypes.CDLL(str(library))
+
+
+@functools.cache
+def _header() -> Path:
+    """A folder with `emu.h`, precompiled: half of the time that a small kernel takes."""
+    text = (HERE / "emu.h").read_text()
+    folder = CACHE / _key(text)
+    if not (folder / "emu.h.gch").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("emu.h", "emu.h.gch"):
+            own = folder / f"{os.getpid()}-{name}"
+            if name == "emu.h":
+                own.write_text(text)
+            else:
+                _compile("-x", "c++-header", str(folder / "emu.h"), "-o", str(own))
+            own.replace(folder / name)
+    return folder
+
+
+def _key(*parts: Any) -> str:
+    return hashlib.sha256(repr((parts, COMPILER[1:], LINKER)).encode()).hexdigest()[:32]
+
+
+def _compile(*arguments: str) -> None:
+    if shutil.which(COMPILER[0]) is None:
+        pytest.skip(f"no {COMPILER[0]}, with which CUDA kernels run on the CPU")
+    done = subprocess.run([*COMPILER, *arguments], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[:4000])
 
 
 class Emulator:
