@@ -106,6 +106,11 @@ def _kernel(name, x, number):
     return elementwise._launchers[registry[name], None, x.array.dtype, float]
 
 
+@pytest.mark.parametrize("dtype", [engine.float32, engine.float16], ids=str)
+def test_what_is_computed_of_numbers_alone_does_not_widen_the_result(dtype, launches):
+    agree(lambda x, y: x.lerp(y, 0.3) + x.lerp(y, 0.7) + (0.5 * x).logit(0.1), (3, 5), (5,), dtype=dtype)
+
+
 def test_a_number_on_which_the_code_depends_is_in_its_text(launches):
     agree(lambda x: x**2 + x**0.5 + x**1.7 + x**2, (3, 5))
     agree(lambda x: nn.functional.celu(x, 0.7) + nn.functional.celu(x - 1, 0.9), (3, 5))

@@ -86,7 +86,7 @@ class Symbol:
     def __neg__(self) -> Symbol:
         if self.dtype == BOOL:
             raise Unprintable("negates a bool")
-        return self.text.put(_narrow(f"-{self.name}", self.dtype), self.dtype)
+        return _put(_narrow(f"-{self.name}", self.dtype), self.dtype, self)
 
     def __invert__(self) -> Symbol:
         return self.text.put(f"!{self.name}" if self.dtype == BOOL else _narrow(f"~{self.name}", self.dtype), self.dtype)
@@ -134,8 +134,12 @@ def _as(x: Any, dtype: numpy.dtype) -> str:
     return cast(x, dtype).name if isinstance(x, Symbol) else literal(x.item() if isinstance(x, numpy.generic) else x, dtype)
 
 
-def _text(*xs: Any) -> Text:
-    return next(x.text for x in xs if isinstance(x, Symbol))
+def _put(expression: str, dtype: numpy.dtype, *xs: Any) -> Symbol:
+    """Write an expression of operands. What is made of numbers alone is a number as well, and weak in promotion."""
+    found = next(x.text for x in xs if isinstance(x, Symbol)).put(expression, dtype)
+    if dtype.kind in "fi" and all(x.weak if isinstance(x, Symbol) else isinstance(x, (int, float)) for x in xs):
+        found.weak = float if dtype.kind == "f" else int
+    return found
 
 
 def _narrow(expression: str, dtype: numpy.dtype) -> str:
@@ -158,7 +162,7 @@ def _call(name: str) -> Callable:
         if dtype.kind == "c":
             raise Unprintable(f"{name} of complex numbers")
         dtype = dtype if dtype.kind == "f" else DOUBLE
-        return _text(*xs).put(f"{name}({', '.join(_as(x, dtype) for x in xs)})", dtype)
+        return _put(f"{name}({', '.join(_as(x, dtype) for x in xs)})", dtype, *xs)
 
     return call
 
@@ -168,7 +172,7 @@ def _template(name: str) -> Callable:
 
     def call(*xs: Any) -> Symbol:
         dtype = promoted(*xs)
-        return _text(*xs).put(f"{name.format(C[dtype.name])}({', '.join(_as(x, dtype) for x in xs)})", dtype)
+        return _put(f"{name.format(C[dtype.name])}({', '.join(_as(x, dtype) for x in xs)})", dtype, *xs)
 
     return call
 
@@ -181,7 +185,7 @@ def _infix(sign: str, of_bools: str | None = None) -> Callable:
         if dtype == BOOL and of_bools is None:
             raise Unprintable(f"{sign} of bools")
         own = of_bools if dtype == BOOL else sign
-        return _text(x, y).put(_narrow(f"{_as(x, dtype)} {own} {_as(y, dtype)}", dtype), dtype)
+        return _put(_narrow(f"{_as(x, dtype)} {own} {_as(y, dtype)}", dtype), dtype, x, y)
 
     return call
 
@@ -189,7 +193,7 @@ def _infix(sign: str, of_bools: str | None = None) -> Callable:
 def _comparison(sign: str, dtype: numpy.dtype | None = None) -> Callable:
     def call(x: Any, y: Any) -> Symbol:
         common = dtype or promoted(x, y)
-        return _text(x, y).put(f"{_as(x, common)} {sign} {_as(y, common)}", BOOL)
+        return _put(f"{_as(x, common)} {sign} {_as(y, common)}", BOOL, x, y)
 
     return call
 
@@ -215,7 +219,7 @@ def divide(x: Any, y: Any) -> Symbol:
     """True division: integers become float64."""
     dtype = promoted(x, y)
     dtype = dtype if dtype.kind in "fc" else DOUBLE
-    return _text(x, y).put(f"{_as(x, dtype)} / {_as(y, dtype)}", dtype)
+    return _put(f"{_as(x, dtype)} / {_as(y, dtype)}", dtype, x, y)
 
 
 def power(x: Any, y: Any) -> Any:
@@ -234,12 +238,12 @@ def power(x: Any, y: Any) -> Any:
         if abs(y) == 0.5 and dtype.kind == "f":
             return space.sqrt(x) if y > 0 else 1 / space.sqrt(x)
     name = "pow" if dtype.kind == "f" else f"integer_power<{C[dtype.name]}>"
-    return _text(x, y).put(f"{name}({_as(x, dtype)}, {_as(y, dtype)})", dtype)
+    return _put(f"{name}({_as(x, dtype)}, {_as(y, dtype)})", dtype, x, y)
 
 
 def where(condition: Any, x: Any, y: Any) -> Symbol:
     dtype = promoted(x, y)
-    return _text(condition, x, y).put(f"{_as(condition, BOOL)} ? {_as(x, dtype)} : {_as(y, dtype)}", dtype)
+    return _put(f"{_as(condition, BOOL)} ? {_as(x, dtype)} : {_as(y, dtype)}", dtype, condition, x, y)
 
 
 def absolute(x: Symbol) -> Symbol:
@@ -247,7 +251,7 @@ def absolute(x: Symbol) -> Symbol:
         return x
     if x.dtype.kind == "c":
         return x.text.put(f"magnitude({x.name})", PARTS[x.dtype.name])
-    return x.text.put(f"fabs({x.name})" if x.dtype.kind == "f" else _narrow(f"{x.name} < 0 ? -{x.name} : {x.name}", x.dtype), x.dtype)
+    return _put(f"fabs({x.name})" if x.dtype.kind == "f" else _narrow(f"{x.name} < 0 ? -{x.name} : {x.name}", x.dtype), x.dtype, x)
 
 
 def sign(x: Symbol) -> Symbol:
@@ -275,7 +279,7 @@ def conj(x: Symbol) -> Symbol:
 def from_parts(real: Symbol, imag: Symbol) -> Symbol:
     part = promoted(real, imag)
     dtype = numpy.result_type(part, numpy.complex64)
-    return _text(real, imag).put(f"{C[dtype.name]}({_as(real, part)}, {_as(imag, part)})", dtype)
+    return _put(f"{C[dtype.name]}({_as(real, part)}, {_as(imag, part)})", dtype, real, imag)
 
 
 def full_like(x: Symbol, value: Any, dtype: Any = None) -> Symbol:
