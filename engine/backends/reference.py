@@ -104,10 +104,16 @@ def _in_memory_order(owner: numpy.ndarray) -> numpy.ndarray:
     return owner.transpose(sorted(range(owner.ndim), key=lambda dim: -owner.strides[dim]))
 
 
+def _restrided(view: Any, shape: tuple, strides: tuple) -> Any:
+    """Give a view on a GPU other strides. CuPy's `as_strided` makes an array without a `base`, which writes would not be traced to."""
+    view._set_shape_and_strides(shape, strides, True, True)
+    return view
+
+
 def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
     """Return a view of the array's memory with any shape and strides (in bytes), whose `base` is the array that owns the memory."""
     if not isinstance(x, numpy.ndarray):
-        return module_of(x).lib.stride_tricks.as_strided(x, shape, strides)
+        return _restrided(x.view(), shape, strides)
     owner = x.base if isinstance(x.base, numpy.ndarray) else x
     buffer = _in_memory_order(owner)
     at = 0 if owner is x else x.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
@@ -118,7 +124,7 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     """Return a view of the array's storage; size, stride and offset are in elements. ValueError if it goes out of bounds."""
     owner = x.base if isinstance(x.base, x.__class__) else x
     if not isinstance(x, numpy.ndarray):
-        return module_of(x).lib.stride_tricks.as_strided(owner.ravel()[offset:], size, tuple(s * x.itemsize for s in stride))
+        return _restrided(owner.ravel()[offset:], size, tuple([s * x.itemsize for s in stride]))
     buffer, there = _in_memory_order(owner), owner.size * owner.itemsize
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
     if offset < 0 or reach * x.itemsize >= there and 0 not in size:

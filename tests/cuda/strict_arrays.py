@@ -59,6 +59,11 @@ class ndarray:
     itemsize = property(lambda self: self._host.itemsize)
     nbytes = property(lambda self: self._host.nbytes)
     device = property(lambda self: self.data.device)
+
+    def _set_shape_and_strides(self, shape: tuple, strides: tuple, c_contiguity: bool, f_contiguity: bool) -> None:
+        at = self.data.ptr - self.data.mem.ptr
+        self._host = numpy.ndarray(shape, self._host.dtype, self.data.mem.buffer, at, strides)
+
     _c_contiguous = property(lambda self: self._host.flags.c_contiguous)
     _f_contiguous = property(lambda self: self._host.flags.f_contiguous)
 
