@@ -1,4 +1,4 @@
-"""CuPy's functions that the kernels' Python side calls, over NumPy: arrays have an address, and guards around them."""
+"""CuPy's functions that the kernels' Python side calls, over NumPy arrays in guarded memory, with launches on the emulator."""
 
 from __future__ import annotations
 
@@ -6,10 +6,21 @@ import functools
 import types
 from typing import Any
 
+import ml_dtypes
 import numpy
-from emulate import Emulator, Guarded
+from emulate import Emulator, Guarded, guarded
 
 from engine.backends.gpu import launch
+
+BF16, F16, F32, F64, C64, C128 = (numpy.dtype(d) for d in (ml_dtypes.bfloat16, "f2", "f4", "f8", "c8", "c16"))
+FLOATS = [F16, BF16, F32, F64]
+EPS = {F16: 2**-11, BF16: 2**-8, F32: 2**-24, F64: 2**-53, C64: 2**-24, C128: 2**-53}  # the largest relative rounding error
+
+
+def wide(x: Any) -> numpy.ndarray:
+    """Convert to double precision, or to a higher one if that is its own."""
+    x = numpy.asarray(x)
+    return x.astype({F64: "g", C128: "G"}.get(x.dtype, "c16" if x.dtype.kind == "c" else "f8"))
 
 
 class Array(numpy.ndarray):
@@ -19,31 +30,43 @@ class Array(numpy.ndarray):
     def data(self) -> Any:
         return types.SimpleNamespace(ptr=self.ctypes.data)
 
+    def astype(self, dtype: Any, copy: bool = True) -> Any:
+        """A copy at an aligned address."""
+        return self if not copy and self.dtype == dtype else guarded(numpy.asarray(self).astype(dtype)).array.view(Array)
+
 
 class FakeCupy:
-    """The module `cupy`, for `monkeypatch.setattr(module, "cupy", FakeCupy())`; `intact()` tells whether a kernel wrote out of bounds."""
+    """The module `cupy`, made by `emulated`; `intact()` tells whether a kernel wrote out of bounds."""
 
     ndarray = Array
     memory = types.SimpleNamespace(capturing=lambda: False)  # as `engine.backends.gpu.namespace` has, for which it stands in too
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: Any) -> None:
         self.guards: list[Guarded] = []
         self.cuda = types.SimpleNamespace(alloc_pinned_memory=lambda n: numpy.zeros(n, numpy.uint8))
+        self._monkeypatch = monkeypatch
+
+    def order(self, seed: int) -> None:
+        """Let threads and blocks run in another order from now on."""
+        self.emulator = Emulator(seed)
+        self._monkeypatch.setattr(launch, "driver", self.emulator)
 
     def empty(self, shape: Any, dtype: Any) -> Array:
-        self.guards.append(Guarded(shape if isinstance(shape, tuple) else (shape,), dtype))
+        self.guards.append(Guarded(shape if isinstance(shape, tuple) else (shape,), dtype))  # filled with nan: what is never written shows
         return self.guards[-1].array.view(Array)
 
-    def array(self, x: Any, dtype: Any = None, order: str = "K") -> Array:
+    def array(self, x: Any, dtype: Any = None, order: str = "K", offset: int = 0) -> Array:
+        """A row-major copy that begins `offset` elements after an aligned address."""
         x = numpy.asarray(x, dtype)
-        out = self.empty(x.shape, x.dtype)
-        out[...] = x
-        return out
+        whole = self.empty((x.size + offset,), x.dtype)
+        whole[offset:] = x.reshape(-1)
+        return whole[offset:].reshape(x.shape)
 
     def asarray(self, x: Any, dtype: Any = None) -> Array:
         return x if isinstance(x, Array) and dtype in (None, x.dtype) else self.array(x, dtype)
 
-    ascontiguousarray = array
+    def ascontiguousarray(self, x: Array) -> Array:
+        return x if x.flags.c_contiguous else self.array(x)
 
     def zeros(self, shape: Any, dtype: Any) -> Array:
         out = self.empty(shape, dtype)
@@ -68,14 +91,15 @@ class FakeCupy:
         return all(guard.intact() for guard in self.guards)
 
 
-def emulated(monkeypatch: Any, module: Any, seed: int = 0) -> FakeCupy:
-    """Let the kernels of a module run on the emulator, and return its CuPy. What the module caches is its own for this test."""
-    fake = FakeCupy()
-    monkeypatch.setattr(module, "cupy", fake)
-    monkeypatch.setattr(launch, "driver", Emulator(seed))
-    if hasattr(module, "memory"):
-        monkeypatch.setattr(module.memory, "upload", lambda table: fake.asarray(table))
-    for name, value in list(vars(module).items()):
-        if hasattr(value, "cache_parameters"):
-            monkeypatch.setattr(module, name, functools.lru_cache(**value.cache_parameters())(value.__wrapped__))
+def emulated(monkeypatch: Any, *modules: Any, seed: int = 0) -> FakeCupy:
+    """Let the kernels of modules run on the emulator, and return their CuPy. What the modules cache is their own for this test."""
+    fake = FakeCupy(monkeypatch)
+    fake.order(seed)
+    for module in modules:
+        monkeypatch.setattr(module, "cupy", fake)
+        if hasattr(module, "memory"):
+            monkeypatch.setattr(module.memory, "upload", lambda table: fake.asarray(table))
+        for name, value in list(vars(module).items()):
+            if hasattr(value, "cache_parameters"):
+                monkeypatch.setattr(module, name, functools.lru_cache(**value.cache_parameters())(value.__wrapped__))
     return fake

@@ -22,7 +22,7 @@ SUMMED = ["bool", "int8", "int32", "int64", "float16", BF16, "float32", "float64
 @pytest.fixture(params=[0, 1, 2], ids=lambda seed: f"order{seed}")
 def gpu(request, monkeypatch):
     monkeypatch.setattr(kernels, "_faults", {})
-    fake = emulated(monkeypatch, kernels, request.param)
+    fake = emulated(monkeypatch, kernels, seed=request.param)
     yield fake
     assert fake.intact()
     kernels.check()
@@ -186,7 +186,7 @@ def test_results_are_the_same_bits_in_every_order(one, monkeypatch):
     x, src, index = values(5, "float32"), values(1000, "float32", 2), places(5, 1000)
     found = set()
     for seed in range(4):
-        fake = emulated(monkeypatch, kernels, seed)
+        fake = emulated(monkeypatch, kernels, seed=seed)
         found.add(kernels.scatter_add(fake.array(x), 0, fake.array(index), fake.array(src)).tobytes())
     assert len(found) == 1
 
@@ -388,7 +388,7 @@ def test_a_planted_fault_is_caught(monkeypatch, right, wrong):
         assert real(file, **types).count(right) == 1
         return real(file, **types).replace(right, wrong)
 
-    fake, n = emulated(monkeypatch, kernels, 2), 200
+    fake, n = emulated(monkeypatch, kernels, seed=2), 200
     monkeypatch.setattr(launch, "source", planted)
     monkeypatch.setattr(kernels, "_faults", {})
     index = numpy.sort(places(3, n))

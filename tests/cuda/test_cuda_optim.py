@@ -26,7 +26,7 @@ each_float = pytest.mark.parametrize("d", FLOATS, ids=str)
 
 @pytest.fixture(params=[0, 1, 2], ids=lambda seed: f"order{seed}")
 def gpu(request, monkeypatch):
-    fake = emulated(monkeypatch, kernels, request.param)
+    fake = emulated(monkeypatch, kernels, seed=request.param)
     yield fake
     assert fake.intact()
 
@@ -182,7 +182,7 @@ def test_norms_of_what_is_not_finite_or_nothing(gpu):
 def test_norms_are_the_same_bits_in_every_order(monkeypatch):
     found = set()
     for seed in range(4):
-        fake = emulated(monkeypatch, kernels, seed)
+        fake = emulated(monkeypatch, kernels, seed=seed)
         found.add(kernels.total_norm(placed(fake, draw("float64", 1))).tobytes())
     assert len(found) == 1
 
@@ -335,7 +335,7 @@ def test_gradients_are_unscaled_without_a_synchronization(gpu, monkeypatch):
     ],
 )
 def test_a_planted_fault_is_caught(monkeypatch, right, wrong):
-    gpu, real = emulated(monkeypatch, kernels, 2), launch.source
+    gpu, real = emulated(monkeypatch, kernels, seed=2), launch.source
     assert real("optim.cu", T="float").count(right) == 1
     monkeypatch.setattr(launch, "source", lambda file, **types: real(file, **types).replace(right, wrong))
     start, gradients = draw("float32", 0), [draw("float32", seed) for seed in (1, 2)]

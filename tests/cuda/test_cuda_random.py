@@ -84,7 +84,7 @@ def test_values_do_not_depend_on_the_launch(gpu, monkeypatch, block):
     found = kernels.normal(philox(), 1003, F32)
     real = launch.source
     monkeypatch.setattr(launch, "source", lambda file, **types: real(file, **types).replace("BLOCK = 256", f"BLOCK = {block}"))
-    emulated(monkeypatch, kernels, 2)
+    emulated(monkeypatch, kernels, seed=2)
     monkeypatch.setattr(kernels, "_BLOCK", block)
     assert kernels.normal(philox(), 1003, F32).tobytes() == found.tobytes()
 

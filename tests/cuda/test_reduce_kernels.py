@@ -7,7 +7,7 @@ import re
 
 import numpy
 import pytest
-from arrays import BF16, C64, C128, EPS, F16, F32, F64, FLOATS, Device, wide
+from fake_cupy import BF16, C64, C128, EPS, F16, F32, F64, FLOATS, emulated, wide
 
 from engine.backends import reduction
 from engine.backends.gpu import launch, reduce
@@ -29,7 +29,7 @@ ONE_AXIS = [(shape, axis) for shape, axis in SHAPES if axis.__class__ is not tup
 
 @pytest.fixture
 def device(monkeypatch):
-    made = Device(monkeypatch, reduce)
+    made = emulated(monkeypatch, reduce)
     yield made
     assert made.intact()
 
@@ -226,7 +226,7 @@ def test_any_strides(device):
         whole[..., 3:],
         numpy.broadcast_to(whole[:1], (4, 9, 20)),
     ]
-    for x in (*views, device.array(draw((3, 67), F32), 1), device.array(draw((1003,), F32), 3)):
+    for x in (*views, device.array(draw((3, 67), F32), offset=1), device.array(draw((1003,), F32), offset=3)):
         x = x.view(type(whole))
         for axis in (None, 0, -1, tuple(range(x.ndim - 1))):
             for keepdims in (False, True):

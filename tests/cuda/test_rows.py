@@ -7,7 +7,7 @@ import re
 
 import numpy
 import pytest
-from arrays import BF16, EPS, F16, F32, F64, FLOATS, Device, wide
+from fake_cupy import BF16, EPS, F16, F32, F64, FLOATS, emulated, wide
 
 from engine.backends import kernels_loss, kernels_norm, reduction
 from engine.backends.gpu import launch, reduce, rows
@@ -26,7 +26,7 @@ SHAPES = [
 
 @pytest.fixture
 def device(monkeypatch):
-    made = Device(monkeypatch, rows, reduce)
+    made = emulated(monkeypatch, rows, reduce)
     yield made
     assert made.intact()
 
@@ -95,7 +95,7 @@ def test_softmax_of_what_is_not_finite(device):
 
 def test_softmax_of_any_strides(device):
     whole = device.array(draw((6, 9, 20), F32))
-    for x in (whole.transpose(2, 0, 1), whole[:, ::2], whole[..., 3:], device.array(draw((4, 64), F32), 1)):
+    for x in (whole.transpose(2, 0, 1), whole[:, ::2], whole[..., 3:], device.array(draw((4, 64), F32), offset=1)):
         for axis in range(x.ndim):
             close(numpy.asarray(rows.softmax(x, axis)), reduction.softmax(wide(x), axis), F32)
     assert rows.softmax(device.empty((0, 3), F32), 1).shape == (0, 3)
@@ -254,5 +254,5 @@ def test_faults_are_found(fault, device, monkeypatch):
             (found,) = orders(device, lambda x=x, axis=axis: rows.softmax(device.array(x), axis))
             close(found, reduction.softmax(wide(x), axis), F32, scale=0.1)
             if not device.intact():
-                device.memory.clear()
+                device.guards.clear()
                 raise AssertionError("written outside of an array")
