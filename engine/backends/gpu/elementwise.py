@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -124,8 +125,8 @@ class Launcher:
     def __init__(self, printed: Printed) -> None:
         self.printed, self._writes, self._results = printed, printed.writes, printed.results
         self._chunk, self._one = BLOCK * printed.vector, printed.writes[0] if printed.results == [0] else None
-        self._kernels = {form: Kernel(printed.text(form), f"{printed.name}_{form}") for form in ("vector", "strided", "far")}
-        self._vector = self._kernels["vector"]
+        self._kernel = functools.cache(lambda form: Kernel(printed.text(form), f"{printed.name}_{form}"))
+        self._vector = self._kernel("vector")
 
     def __call__(self, numbers: Sequence[Any], *arrays: Any) -> Any:
         """Compute the results, one or a list. Returns None for shapes that do not broadcast, and for layouts with too many dimensions."""
@@ -170,7 +171,7 @@ class Launcher:
                 if form == "vector":
                     self._vector((n + self._chunk - 1) // self._chunk, BLOCK, n, *pointers, *numbers)
                 else:
-                    self._kernels[form](min((n + BLOCK - 1) // BLOCK, _MOST_BLOCKS), BLOCK, layout, *pointers, *numbers)
+                    self._kernel(form)(min((n + BLOCK - 1) // BLOCK, _MOST_BLOCKS), BLOCK, layout, *pointers, *numbers)
             except CompileError as error:
                 return self._failed(error)
         results = [outs[i] if i >= 0 else arrays[~i] for i in self._results]
