@@ -25,6 +25,7 @@ from ..base import errors, observe
 from ..base.layout import axes_of, contiguous_format, copied, inverse
 from . import devices, naming, versions
 from .hooks import Handle, Hooks, _tensor, after_step, arrived, before_step, hooks_of, shown
+from .registry import registry
 from .versions import tick
 
 if TYPE_CHECKING:
@@ -413,7 +414,7 @@ def backward_steps(
             for source, g in zip(node.inputs, input_grads):
                 if g is not None:
                     before = grads.get(source)
-                    grads[source] = g if before is None else before + g if not devices.several else _sum(before, g)
+                    grads[source] = g if before is None else before + g if devices.gpu is None else _sum(before, g)
             node.saved = FREED if saved and not retain else saved
         if watcher is not None:
             watcher.backward(node, grad, input_grads)
@@ -421,8 +422,10 @@ def backward_steps(
 
 
 def _sum(a: Any, b: Any) -> Any:
+    """The sum of two gradients of one tensor; on a GPU by the kernel of `add`, as CuPy's `+` takes the host twice as long."""
     with devices.beside(a):
-        return a + b
+        found = devices.gpu.elementwise.binary(registry["add"], a, b)
+        return a + b if found is None else found
 
 
 def opened(node: Any) -> tuple:

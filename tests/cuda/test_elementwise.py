@@ -67,6 +67,15 @@ def test_the_gradient_of_a_sum_is_launched_for_nobody(launches):
     assert launches == [] and a.tolist() == b.tolist() == [1] * 300
 
 
+def test_the_gradients_of_two_uses_are_added_by_a_kernel(launches):
+    x, g = engine.rand(300, device="cuda").requires_grad_(), engine.ones(300, device="cuda")
+    a, b = x.exp(), x.sin()
+    launches.clear()
+    (found,) = engine.autograd.grad([a, b], x, [g, g])
+    assert launches.count("add_vector") == 1
+    assert numpy.allclose(found.cpu().numpy(), numpy.exp(x.detach().cpu().numpy()) + numpy.cos(x.detach().cpu().numpy()), rtol=1e-6)
+
+
 LAYOUTS = {
     "transposed": lambda x: x.t(),
     "every second": lambda x: x[:, ::2],
