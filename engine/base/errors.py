@@ -14,11 +14,25 @@ _hidden: tuple[str, ...] = (
 )  # folders with code that is not the user's
 
 
-def hide(folder: str) -> None:
-    """Mark a folder (a path that ends in a separator) as a tool's code that calls the engine: errors name no lines of it."""
-    global _hidden
+_tools: tuple[str, ...] = ()  # those of them whose code calls the engine on its own account
+
+
+def hide(folder: str, tool: bool = True) -> None:
+    """Mark a folder (a path that ends in a separator) as code of which errors name no lines: a tool that calls the engine, or a library."""
+    global _hidden, _tools
     if folder not in _hidden:
         _hidden = (*_hidden, folder)
+        _tools = (*_tools, folder) if tool else _tools
+
+
+def in_tool() -> bool:
+    """Return whether the engine runs for a tool, such as the workbench, and not for the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_hidden):
+        if frame.f_code.co_filename.startswith(_tools):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def user_frame() -> FrameType | None:

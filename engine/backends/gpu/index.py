@@ -15,7 +15,7 @@ import cupy
 import numpy
 
 from .. import indexing
-from . import launch, layouts
+from . import launch, layouts, waiting
 
 _BLOCK, _PIECE = 256, 64  # as in index.cu
 _OPS = ("gather", "take_along_axis", "index_select", "embedding", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
@@ -26,7 +26,7 @@ _faults: dict[int, numpy.ndarray] = {}  # device -> `Fault` of index.cu in pinne
 
 
 def check() -> None:
-    """Raise IndexError if a kernel that has finished found an index out of range. Call it after each synchronization."""
+    """Raise IndexError if a kernel that has finished found an index out of range. Called after each wait."""
     for device, fault in _faults.items():
         if fault[0]:
             op, position, index, size = fault.tolist()
@@ -35,6 +35,9 @@ def check() -> None:
                 f"index {index} is out of bounds for a dimension of size {size}: {_OPS[op - 1]} on cuda:{device}, at position {position} "
                 "of the index. Kernels run asynchronously, so the call may be earlier than where this error is raised."
             )
+
+
+waiting.after.append(check)
 
 
 def _bounds(op: str, size: int, wrap: bool = False) -> bytes:

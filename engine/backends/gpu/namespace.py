@@ -22,7 +22,7 @@ from ...base.layout import axes_of, inverse
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
-from . import elementwise, index, memory, plain  # noqa: F401  the call path finds `elementwise` here
+from . import elementwise, memory, plain, waiting  # noqa: F401  the call path finds `elementwise` here
 from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 from .index import (  # noqa: F401
     add_along_axis,
@@ -65,16 +65,16 @@ def require_device() -> None:
     if not device_count():
         raise RuntimeError("No CUDA device can be used: CuPy is installed, but it finds no NVIDIA GPU or no driver for one.")
     memory.install()
+    waiting.install()
 
 
 def to_host(array: Any) -> numpy.ndarray:
     """Copy to CPU memory, in the same memory order. Raises IndexError if a kernel before found an index out of range."""
     axes = axes_of(array)
-    found = cupy.asnumpy(array) if axes is None else cupy.asnumpy(array.transpose(axes)).transpose(inverse(axes))
-    index.check()
-    return found
+    return cupy.asnumpy(array) if axes is None else cupy.asnumpy(array.transpose(axes)).transpose(inverse(axes))
 
 
+@waiting.waits("copy", hidden=False, wanted=lambda array, index=None: isinstance(array, numpy.ndarray))
 def to_device(array: Any, index: int | None = None) -> Any:
     """Copy to a GPU, by default the current one, in the same memory order. Raises RuntimeError for a GPU that does not exist."""
     if index is not None:
@@ -106,10 +106,10 @@ def device_name(index: int) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
+@waiting.waits("synchronize", hidden=False)
 def synchronize(device: int) -> None:
     """Wait until a GPU has finished all its queued work. Raises IndexError if a kernel found an index out of range."""
     cupy.cuda.Device(device).synchronize()
-    index.check()
 
 
 def mark() -> Any:
