@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 _hidden: tuple[str, ...] = (
@@ -23,6 +23,11 @@ def hide(folder: str, tool: bool = True) -> None:
     if folder not in _hidden:
         _hidden = (*_hidden, folder)
         _tools = (*_tools, folder) if tool else _tools
+
+
+def hides(code: CodeType) -> bool:
+    """Return whether code is the engine's, a tool's or a hidden library's."""
+    return code.co_filename.startswith(_hidden)
 
 
 def in_tool() -> bool:

@@ -440,6 +440,7 @@ class Recorder(observe.Observer):
         """End an iteration of a training loop and decide whether to record the next. No pass or step is open at this point."""
         r = self.recording
         r.turns += 1
+        r.waits.turned.append(perf_counter())
         r.passed_over += self.resting
         if self.every_turn:
             return
@@ -565,6 +566,7 @@ class Recorder(observe.Observer):
             return
         if not self._optimizers:  # the earlier passes were not iterations of their own
             self._optimizers, self.recording.turns = True, self.recording.passed_over
+            del self.recording.waits.turned[self.recording.turns :]
         if not self.resting:
             r = self.recording
             try:
@@ -575,6 +577,11 @@ class Recorder(observe.Observer):
                 self._mend()
                 raise
         self._turned()
+
+    def waited(self, what: str, seconds: float) -> None:
+        r = self.recording
+        if get_ident() == self._thread:
+            r.waits.add(sys._getframe(1), self._sites.added, what, seconds, r.turns, r.count)
 
     # -- sites ----------------------------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from engine.core.tensor import Tensor
 from ..base.readable import readable
 from ..base.recent import Recent
 from .sites import line_of
+from .waits import Waits
 from .witness import Witness
 
 KEEP = 256 << 20  # bytes of results that a recording keeps for viewing
@@ -94,6 +95,7 @@ class Recording:
         self.live = False
         self.failure = -1  # the row of the op that failed
         self.passes = 0  # backward passes seen
+        self.waits = Waits()  # where the host waited for a GPU
         self.witness = Witness()  # facts that have no row
         self.ops: list[Any] = []  # the engine's op, or None
         self.kind: list[str] = []
