@@ -104,15 +104,19 @@ class OutOfMemoryError(RuntimeError, MemoryError):
     """Raised if memory runs out, on a GPU or on the CPU: a RuntimeError as in PyTorch, and Python's MemoryError."""
 
 
-# (array) -> the line that made it, as "train.py, line 12", or "". A tool sets it, and the OutOfMemoryError of a GPU uses it.
+# (array) -> its name and the line that made it, as "h, made in train.py, line 12", or "". A tool sets it, and the OutOfMemoryError of a GPU
+# uses it.
 origin: Callable[[Any], str] | None = None
 
 
 def out_of_memory(name: str, error: MemoryError) -> NoReturn:
     """Raise a MemoryError of the function `name` as an OutOfMemoryError, unless it is one already."""
-    if isinstance(error, OutOfMemoryError):
-        raise error
-    raise OutOfMemoryError(f"{name}: out of memory: {error}") from error
+    try:
+        if isinstance(error, OutOfMemoryError):
+            raise error
+        raise OutOfMemoryError(f"{name}: out of memory: {error}") from error
+    finally:  # an error that this frame refers to is a reference cycle, which would keep the arrays of all frames
+        error = None  # type: ignore[assignment]
 
 
 class Refused(Exception):

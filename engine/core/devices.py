@@ -211,6 +211,12 @@ def elsewhere(values: Iterable[Any]) -> Any:
     return None
 
 
+def away(values: Iterable[Any]) -> bool:
+    """Whether one of the arrays is on a GPU other than the current one."""
+    here = gpu.current_device()
+    return any(getattr(getattr(x, "data", None), "device_id", here) != here for x in values)
+
+
 def beside(*values: Any) -> Any:
     """A context in which the GPU of the first tensor or array there is the current one."""
     return several and elsewhere(values) or contextlib.nullcontext()

@@ -175,7 +175,7 @@ def test_the_summary_is_a_table_of_pytorchs_width(stand_in):
 
 def test_an_exhausted_memory_says_how_much_and_what_is_large(stand_in, monkeypatch):
     largest = engine.ones(3000, 4, device="cuda")
-    monkeypatch.setattr(errors, "origin", lambda array: "train.py, line 12" if array.shape == (3000, 4) else "")
+    monkeypatch.setattr(errors, "origin", lambda array: "h, made in train.py, line 12" if array.shape == (3000, 4) else "")
     cuda.set_per_process_memory_fraction(2.0**-14)
     assert cuda.get_per_process_memory_fraction() == 2.0**-14
     with pytest.raises(cuda.OutOfMemoryError) as raised:
@@ -183,7 +183,7 @@ def test_an_exhausted_memory_says_how_much_and_what_is_large(stand_in, monkeypat
     told = str(raised.value)
     assert told.startswith("CUDA out of memory. Tried to allocate 38.15 MiB. GPU 0 has a total capacity of 16.00 GiB of which ")
     assert "is allocated by tensors, and" in told and "The pool is limited to 1.00 MiB" in told
-    assert told.splitlines()[1] == "46.88 KiB: float32 (3000, 4), made in train.py, line 12" and len(told.splitlines()) <= 6
+    assert told.splitlines()[1] == "46.88 KiB: float32 (3000, 4), h, made in train.py, line 12" and len(told.splitlines()) <= 6
     assert isinstance(raised.value, MemoryError) and cuda.memory_stats()["num_ooms"] == 1
     cuda.set_per_process_memory_fraction(1.0)
     assert cuda.get_per_process_memory_fraction() == 1.0 and engine.empty(10**7, device="cuda").is_cuda and largest.is_cuda

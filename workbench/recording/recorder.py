@@ -23,6 +23,7 @@ from engine.core.tensor import Tensor
 
 from ..base.attributes import NUMBERS, PLAIN, plain
 from ..base.frames import HIDDEN, is_installed, passes_around
+from . import origins  # noqa: F401  errors about exhausted memory name the arrays of recordings
 from .flowing import Flowing
 from .lifetimes import Lifetimes
 from .mending import mend
