@@ -207,6 +207,7 @@ class Recorder(observe.Observer):
             r.edge_end.append(len(r.source))
             if self._mark is not None and _on_gpu(array):
                 r.marks[row] = (self._mark, devices.gpu.mark())
+                r.placed(row, array)
             r.count = row + 1
             if out is not output:
                 self._siblings(output, out, row)
@@ -253,6 +254,7 @@ class Recorder(observe.Observer):
             r.begun[row], r.took[row] = self._begun, ended - self._begun
             if self._mark is not None and _on_gpu(target.array):
                 r.marks[row] = (self._mark, devices.gpu.mark())
+                r.placed(row, target.array)
             if base is None:
                 base = target
             else:
@@ -485,6 +487,8 @@ class Recorder(observe.Observer):
         watch = Watch(tensor, self._died)
         watch.key, watch.block = key, block
         row = self._rows[key] = r.outside(kind, array.shape, array.dtype, nbytes, node is not None, self._scope, watch)
+        if devices.gpu is not None:
+            r.placed(row, array)
         if kind == "input":  # leaves are held by the user; a batch is gone after its iteration
             r.hold(row, array, block)
         return row

@@ -7,27 +7,21 @@ error at the next synchronization. Several elements for one place are combined i
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import struct
-from types import CodeType
 from typing import Any
 
 import cupy
 import numpy
 
-from ...base import errors, observe
 from .. import indexing
-from . import launch, layouts, waiting
+from . import calls, launch, layouts, waiting
 
 _BLOCK, _PIECE = 256, 64  # as in index.cu
 _OPS = ("gather", "take_along_axis", "index_select", "embedding", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
 _OPS += ("add_along_axis", "embedding_backward", "index_put")
 _MOVED = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "complex128_t"}  # what is moved for an element of this size
 _NO_INDEX = -(1 << 63)
-_REMEMBERED = 10_000  # calls of which the line is known
-_calls = itertools.count(1)
-_lines: dict[int, tuple[CodeType, int]] = {}  # number of a call -> the user's line
 _faults: dict[int, numpy.ndarray] = {}  # device -> `Fault` of index.cu in pinned memory, which kernels write and the host reads
 
 
@@ -35,10 +29,9 @@ def check() -> None:
     """Raise IndexError if a kernel that has finished found an index out of range. Called after each wait."""
     for device, fault in _faults.items():
         if fault[0]:
-            told, position, index, size = fault.tolist()
+            number, position, index, size = fault.tolist()
             fault[:] = 0
-            call, op = divmod(told, 16)
-            line = f", called in {errors.where(*_lines[call])}" if call in _lines else ""
+            op, line = calls.found(number)
             raise IndexError(
                 f"index {index} is out of bounds for a dimension of size {size}: {_OPS[op - 1]} on cuda:{device}{line}, at position "
                 f"{position} of the index. Kernels run asynchronously, so the call may be earlier than where this error is raised."
@@ -53,19 +46,7 @@ def _bounds(op: str, size: int, wrap: bool = False) -> bytes:
     if device not in _faults:
         _faults[device] = numpy.frombuffer(cupy.cuda.alloc_pinned_memory(32), numpy.int64, 4)
         _faults[device][:] = 0
-    return struct.pack("=Qqi?3x", _faults[device].ctypes.data, size, _OPS.index(op) + 1 + 16 * _call(), wrap)
-
-
-def _call() -> int:
-    """Number a call and note its line, for an error that comes later; 0 if nothing observes the program."""
-    frame = None if observe.watcher() is None else errors.user_frame()
-    if frame is None:
-        return 0
-    number = 1 + next(_calls) % ((1 << 27) - 1)  # 31 bits of the kernel's number remain beside the op's
-    _lines[number] = frame.f_code, frame.f_lineno
-    if len(_lines) > _REMEMBERED:
-        del _lines[next(iter(_lines))]
-    return number
+    return struct.pack("=Qqi?3x", _faults[device].ctypes.data, size, calls.numbered(_OPS.index(op) + 1), wrap)
 
 
 @functools.cache
