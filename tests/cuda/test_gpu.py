@@ -5,6 +5,8 @@ On any machine with CuPy the GPU is a stand-in (`strict`); where there is one, t
 
 from __future__ import annotations
 
+import gc
+
 import ml_dtypes
 import numpy
 import pytest
@@ -342,6 +344,7 @@ def test_one_right_side_for_several_matrices(gpu):
 def test_a_full_gpu_is_a_runtime_error(stand_in):
     pool = stand_in.cupy.get_default_memory_pool()
     kept = engine.ones(2, device="cuda")
+    gc.collect()  # what other tests left
     pool.free_all_blocks()
     pool.set_limit(size=pool.total_bytes() + 512)
     try:

@@ -116,7 +116,7 @@ def test_exhausted_memory_in_a_backward_pass(small):
     del y, loss
     assert usable()
     (x * 2).sum().backward()
-    assert x.grad[:2].tolist() == [2, 2]
+    assert x.grad is not None and x.grad[:2].tolist() == [2, 2]
 
 
 def test_exhausted_memory_while_the_stepper_holds_a_pass(small):
@@ -137,7 +137,7 @@ def test_exhausted_memory_in_a_step_of_the_stepper(small):
     gc.collect()
     assert usable()
     (x * 2).sum().backward()
-    assert x.grad[:2].tolist() == [2, 2]
+    assert x.grad is not None and x.grad[:2].tolist() == [2, 2]
 
 
 def stepped(n):

@@ -62,7 +62,7 @@ def test_a_line_that_waits_in_each_iteration_is_found(called, slow):
     each, fix = WAITS[called]
     (one,) = found(lambda: train(each))
     assert one.code == "host-sync-in-loop" and one.severity == "warning"
-    assert one.site.line == line_of(each) and one.site.file == "test_waits_found.py"
+    assert one.site is not None and one.site.line == line_of(each) and one.site.file == "test_waits_found.py"
     where = rf"{re.escape(called)} at line {line_of(each)} of test_waits_found\.py"
     cost = re.fullmatch(rf"{where} made the host wait for the GPU 6 times: (\d+) ms, \d\d % of the loop\.", one.sentence)
     assert cost is not None and 240 <= int(cost[1]) < 480 and fix in one.fix
