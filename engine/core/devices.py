@@ -18,6 +18,7 @@ from ..backends.meta import Meta
 from ..base.errors import Refused
 
 gpu: Any = None  # the CUDA backend, loaded at the first use of a GPU
+gpu_array: Any = None  # the class of its arrays
 several = False  # whether there are several GPUs
 mixed = False  # whether there are arrays other than NumPy's: on a GPU, on the meta device, or batched by vmap
 
@@ -26,6 +27,9 @@ _TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy", "vulkan", "mps", "meta",
     "hpu", "mtia", "privateuseone",
 )  # fmt: skip
+
+
+_BESIDE = frozenset((float, int, type(None)))  # what may be an operand on any device
 
 
 class device:
@@ -129,7 +133,7 @@ def get_default_device() -> device:
 
 def cuda() -> Any:
     """Return the CUDA backend, loaded at the first use. Raises RuntimeError, saying what to install, without CuPy or a GPU."""
-    global gpu, mixed, several
+    global gpu, gpu_array, mixed, several
     if gpu is None:
         try:
             backend = importlib.import_module("engine.backends.gpu.namespace")
@@ -139,7 +143,7 @@ def cuda() -> Any:
                 "Install gradient-workbench[cuda12] or gradient-workbench[cuda13]."
             ) from error
         backend.require_device()
-        gpu, mixed, several = backend, True, backend.device_count() > 1
+        gpu, gpu_array, mixed, several = backend, backend.cupy.ndarray, True, backend.device_count() > 1
     return gpu
 
 
@@ -199,7 +203,12 @@ def of(array: Any) -> device:
         array = array.inner
     if array.__class__ is Meta:
         return META
-    return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else device("cuda", array.device.id)
+    return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else _of_gpu(array.data.device_id)
+
+
+@functools.cache
+def _of_gpu(index: int) -> device:
+    return device("cuda", index)
 
 
 def elsewhere(values: Iterable[Any]) -> Any:
@@ -228,6 +237,10 @@ def common(arrays: list, name: str) -> Any:
     """
     if not mixed:
         return cpu
+    if gpu_array is not None and not several:
+        kinds = {a.__class__ for a in arrays}
+        if gpu_array in kinds and kinds <= _BESIDE | {gpu_array}:
+            return gpu
     if any(a.__class__ is Batched for a in arrays):
         return space(arrays)
     placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]

@@ -45,6 +45,7 @@ class FakeCupy:
         self.guards: list[Guarded] = []
         self.cuda = types.SimpleNamespace(alloc_pinned_memory=lambda n: numpy.zeros(n, numpy.uint8))
         self._monkeypatch = monkeypatch
+        monkeypatch.setattr(Array, "__new__", lambda cls, shape, dtype: self.empty(shape, dtype), raising=False)  # not called by views
 
     def order(self, seed: int) -> None:
         """Let threads and blocks run in another order from now on."""
