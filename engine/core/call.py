@@ -174,7 +174,8 @@ def _unary(op: Any) -> Callable:
         if array.__class__ is not ndarray or array.dtype not in _FAST:
             if watcher is not None:
                 watcher.begins()
-            data, gpu = None, devices.gpu
+            data: Any = None
+            gpu = devices.gpu
             if _FAST and array.__class__ is devices.gpu_array is not None and not (devices.several and devices.elsewhere((array,))):
                 if launched:
                     data = gpu.elementwise.unary(op, array, attrs)
@@ -399,9 +400,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
                 else:
                     ready = False
             if x.dtype is not kind:
-                if kind is None and x.dtype in _FAST:
-                    kind = x.dtype
-                elif kind is None and home is not numpy.ndarray and op.halves and x.dtype in LOW:
+                if kind is None and (x.dtype in _FAST or home is not numpy.ndarray and op.halves and x.dtype in LOW):
                     kind = x.dtype
                 elif not op.unprepared or x.dtype in LOW:
                     ready = False

@@ -52,7 +52,7 @@ class FakeCupy:
         self.emulator = Emulator(seed)
         self._monkeypatch.setattr(launch, "driver", self.emulator)
 
-    def empty(self, shape: Any, dtype: Any) -> Array:
+    def empty(self, shape: Any, dtype: Any) -> Any:
         self.guards.append(Guarded(shape if isinstance(shape, tuple) else (shape,), dtype))  # filled with nan: what is never written shows
         return self.guards[-1].array.view(Array)
 
