@@ -80,6 +80,9 @@ class FakeCupy:
     def arange(self, *bounds: int, dtype: Any = None) -> Array:
         return self.array(numpy.arange(*bounds, dtype=dtype))
 
+    def concatenate(self, arrays: Any, axis: int = 0) -> Array:
+        return self.array(numpy.concatenate(arrays, axis))
+
     def argsort(self, x: Array, axis: int = -1) -> Array:
         return numpy.argsort(x, axis, kind="stable").view(Array)
 

@@ -42,6 +42,7 @@ from .index import (  # noqa: F401
     scatter_prod,
     take_along_axis,
 )
+from .lstm import lstm, lstm_back  # noqa: F401
 from .matmul import contract, linear, matmul  # noqa: F401
 from .reduce import *  # noqa: F403
 from .rows import *  # noqa: F403
