@@ -6,7 +6,7 @@ import importlib
 
 import numpy
 import pytest
-from fake_cupy import BF16, EPS, F32, F64, emulated, wide
+from fake_cupy import EPS, F32, F64, emulated, wide
 
 import engine
 from engine.backends import kernels_lstm

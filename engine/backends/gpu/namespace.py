@@ -44,6 +44,7 @@ from .index import (  # noqa: F401
 )
 from .lstm import lstm, lstm_back  # noqa: F401
 from .matmul import contract, linear, matmul  # noqa: F401
+from .pool import *  # noqa: F403
 from .reduce import *  # noqa: F403
 from .rows import *  # noqa: F403
 
