@@ -111,6 +111,12 @@ def test_offsets_of_more_than_32_bits_and_lists_of_batches(device, monkeypatch):
 
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90"])
 def test_the_compiler_takes_every_text(arch):
-    for T, offset in (("half_t", "uint32_t"), ("bf16_t", "int64_t"), ("float", "uint32_t"), ("double", "uint32_t"), ("uint8_t", "uint32_t")):
+    for T, offset in (
+        ("half_t", "uint32_t"),
+        ("bf16_t", "int64_t"),
+        ("float", "uint32_t"),
+        ("double", "uint32_t"),
+        ("uint8_t", "uint32_t"),
+    ):
         ptx = launch.compiled(launch.source("pool.cu", T=T, K="uint8_t", I=offset), arch).decode()
         assert ptx.count(".visible .entry") == 5 and (T == "double" or ".f64" not in ptx)
