@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 OPS = {  # why -> the functions of the array interface, and ops, in which the host waits
-    "an index must be within bounds, or the error says where": "class_pick flat_scatter",
-    "numbers outside of [0, 1] are refused": "binary_cross_entropy",
     "the shape of the result depends on values": "count_integers getitem index_put mode put_zeros",
     "by default, the bounds are those of the data": "histogram",
-    "whether to divide depends on there being a zero": "cumprod prod",
     "cuSOLVER may fail, which is an error": "cholesky cofactor eigh inv pinv qr quotients solve_matrix svd",
     "computed on the host, for lack of a kernel": """
         cholesky_ex cholesky_inverse ctc eig lu_factor matrix_exp solve_triangle
