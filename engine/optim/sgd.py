@@ -47,12 +47,19 @@ class SGD(Optimizer):
         lists = defaultdict(list)
         for p, g, state in given:
             first = group["momentum"] != 0 and state.get("momentum_buffer") is None
-            if first:
-                state["momentum_buffer"] = Tensor._wrap(library(p).empty_like(p))
+            if first:  # zeros, in case the step is skipped
+                first, xp = self._found is None, library(p)
+                state["momentum_buffer"] = Tensor._wrap(xp.empty_like(p) if first else xp.zeros_like(p))
             lists[p.dtype, first].append((p, g, held_like(gpu, p, state, "momentum_buffer") if group["momentum"] else None))
         options = {name: group[name] for name in ("momentum", "dampening", "weight_decay", "nesterov", "maximize")}
         for (_, first), rows in lists.items():
             gpu.sgd(*zip(*rows, strict=True), lr=scalar(group["lr"]), first=first, **options, found=self._found)
+
+    def _can_skip(self, found: list[Tensor]) -> bool:
+        # with dampening, a buffer of zeros differs from one that is still to be filled
+        return super()._can_skip(found) and not any(
+            group["dampening"] and not self.state.get(p) for group in self.param_groups for p in group["params"]
+        )
 
     def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if group["weight_decay"] != 0:
@@ -123,7 +130,8 @@ class Rprop(Optimizer):
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
             start(state, group, xp, p, "prev")
-            state["step_size"] = Tensor._wrap(xp.full_like(p, factor(scalar(group["lr"]), p)))
+            state["step_size"] = Tensor._wrap(xp.zeros_like(p))
+            state["step_size"].array[...] = scalar(group["lr"])
         count(state)
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
         previous, size = state["prev"].array, state["step_size"].array

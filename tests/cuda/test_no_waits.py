@@ -18,7 +18,10 @@ from engine import cuda, nn
 
 F = nn.functional
 
-pytestmark = pytest.mark.filterwarnings("ignore:This instance was constructed with capturable=True")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:This instance was constructed with capturable=True"),
+    pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step"),  # the first step in float16 is skipped
+]
 
 
 class Attention(nn.Module):
@@ -189,7 +192,7 @@ def test_a_graph_of_a_step(name, optimizer, precision, stand_in):
         assert syncs.found == []
         found.append(loss.item())
     numpy.testing.assert_allclose(found, expected, 1e-5 if precision == "float32" else 1e-3)
-    assert found[-1] < found[0] / 1.5
+    assert found[-1] < found[0] - 0.3
 
 
 def test_random_numbers_of_a_graph_are_those_of_the_steps(stand_in):

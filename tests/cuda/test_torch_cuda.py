@@ -461,8 +461,10 @@ def test_tensors_of_a_constant_are_made_in_a_graph(stand_in):
     with cuda.graph(graph):
         y = x + engine.ones(2, device="cuda") + engine.full((2,), 3.0, device=x.device) + x.new_zeros(2) + engine.zeros_like(x)
         z = engine.empty(2, device="cuda").fill_(4)
-    graph.replay()
-    assert y.tolist() == [5, 6] and z.tolist() == [4, 4]
+        i = engine.arange(2, device="cuda").add_(1) + engine.linspace(0, 1, 2, device="cuda") + engine.eye(2, device="cuda")
+    for _ in range(2):  # what is written to is made again
+        graph.replay()
+        assert y.tolist() == [5, 6] and z.tolist() == [4, 4] and i.tolist() == [[2, 3], [1, 4]]
 
 
 @pytest.mark.parametrize(
