@@ -319,7 +319,7 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no update rule")
 
     _update_list: Callable | None = None  # `_update` for parameters on a GPU, [(p, g, state), ...], in one launch for each dtype
-    _found: Any = None  # while a GradScaler steps: an array that is not 0 if the step is to be skipped, for `_update_list`
+    _found: Any = None  # while a GradScaler steps: an array by which `_update_list` skips the step if it is not 0
 
     def _can_skip(self, found: list[Tensor]) -> bool:
         """Whether the kernels can skip the next step by an array on the GPU, and nothing else would notice that it was called."""

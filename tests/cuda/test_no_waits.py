@@ -177,22 +177,23 @@ def captured(step):
     return graph, loss
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_graph_of_a_step(name, optimizer, precision, stand_in):
     eager = Training(name, optimizer, precision)
-    expected = [eager.step().item() for _ in range(23)][3:]
+    replays = 20 if precision == "float32" else 5
+    expected = [eager.step().item() for _ in range(3 + replays)][3:]
     training = Training(name, optimizer, precision, capturable=True)
     graph, loss = captured(training.step)
     found = []
-    for _ in range(20):
+    for _ in range(replays):
         syncs.found.clear()
         graph.replay()
         assert syncs.found == []
         found.append(loss.item())
     numpy.testing.assert_allclose(found, expected, 1e-5 if precision == "float32" else 1e-3)
-    assert found[-1] < found[0] - 0.3
+    assert found[-1] < found[0] - replays / 100
 
 
 def test_random_numbers_of_a_graph_are_those_of_the_steps(stand_in):

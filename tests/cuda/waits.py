@@ -16,11 +16,9 @@ OPS = {  # why -> the functions of the array interface, and ops, in which the ho
 FUNCTIONS = {  # why -> functions of the engine that a program calls
     "the program asks for a value": "Tensor.__bool__ Tensor.__format__ Tensor.__index__ Tensor.item Tensor.tolist _allclose",
     "a checkpoint is written on the host": "save",
-    "random numbers are drawn on the host, from the probabilities that are given": "multinomial Categorical.sample MixtureSameFamily.sample",
-    "an order in which to visit a data set is drawn with the default device": "Pass.__next__ random_split",
     "lengths are numbers on the host": "pack_padded_sequence pad_packed_sequence",
-    "an index is a number on the host, or must be within bounds": "getitem.operate assign",
-    "an argument must be within bounds": "gaussian_nll_loss one_hot Normal.sample",
+    "an index is a number on the host": "getitem.operate assign",
+    "negative variances are refused": "gaussian_nll_loss",
     "the arguments of a distribution are validated": """
         Categorical.__init__ Categorical.log_prob MixtureSameFamily.log_prob MultivariateNormal.__init__ MultivariateNormal.log_prob
         Normal.__init__ Normal.log_prob
