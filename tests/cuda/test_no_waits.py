@@ -6,6 +6,7 @@ Expected losses are those of the same training on the CPU, and for a graph those
 from __future__ import annotations
 
 import contextlib
+import importlib
 import math
 
 import numpy
@@ -194,6 +195,18 @@ def test_a_graph_of_a_step(name, optimizer, precision, stand_in):
         found.append(loss.item())
     numpy.testing.assert_allclose(found, expected, 1e-5 if precision == "float32" else 1e-3)
     assert found[-1] < found[0] - replays / 100
+
+
+def test_a_graph_keeps_the_tables_of_its_kernels(stand_in):
+    training, graph = Training("MLP", capturable=True), cuda.CUDAGraph()
+    training.step()  # on the stream of the arrays below
+    with cuda.graph(graph):
+        loss = training.step()
+    kernels = importlib.import_module("engine.backends.gpu.optim")
+    kernels._rows.cache_clear(), kernels._pieces.cache_clear()
+    others = [engine.full((n,), 0, dtype=engine.int64, device="cuda") for n in range(1, 64)]  # in the memory of what was freed
+    losses = [(graph.replay(), loss.item())[1] for _ in range(10)]
+    assert losses[-1] < losses[0] - 0.1 and not any(other.any() for other in others)
 
 
 def test_random_numbers_of_a_graph_are_those_of_the_steps(stand_in):
