@@ -320,7 +320,7 @@ def _unpool(input, n, indices, kernel_size, stride, padding, output_size):
     if len(size) != n or input.ndim not in (n + 1, n + 2): raise RuntimeError(f"max_unpool{n}d: expected {n} sizes and an input of {n + 1} or {n + 2} dimensions, but got {list(size)} and {list(input.shape)}")
     if tuple(indices.shape) != tuple(input.shape): raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}), but got indices tensor with shape: {list(indices.shape)}")
     lead, places = tuple(input.shape[:-n]), math.prod(size)
-    if indices.numel() and known((indices.min() < 0) | (indices.max() >= places)): raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
+    if indices.numel() and not indices.is_cuda and known((indices.min() < 0) | (indices.max() >= places)): raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
     rows = functions["scatter"](input.new_zeros((*lead, places)), -1, indices.flatten(-n), input.flatten(-n))
     return rows.reshape(*lead, *size)
 

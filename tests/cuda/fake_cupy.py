@@ -43,7 +43,7 @@ class FakeCupy:
 
     def __init__(self, monkeypatch: Any) -> None:
         self.guards: list[Guarded] = []
-        self.cuda = types.SimpleNamespace(alloc_pinned_memory=lambda n: numpy.zeros(n, numpy.uint8))
+        self.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(malloc=lambda n: numpy.zeros(n, numpy.uint8))
         self._monkeypatch = monkeypatch
         monkeypatch.setattr(Array, "__new__", lambda cls, shape, dtype: self.empty(shape, dtype), raising=False)  # not called by views
 

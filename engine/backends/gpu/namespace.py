@@ -22,11 +22,13 @@ from ...base.layout import axes_of, inverse
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
-from . import elementwise, index, memory, plain  # noqa: F401  the call path finds `elementwise` here
+from . import elementwise, faults, memory, plain  # noqa: F401  the call path finds `elementwise` here
+from .classes import class_pick, class_spread, class_weights  # noqa: F401
 from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 from .index import (  # noqa: F401
     add_along_axis,
     add_rows,
+    flat_scatter,
     gather,
     index_add,
     index_copy,
@@ -73,7 +75,7 @@ def to_host(array: Any) -> numpy.ndarray:
     """Copy to CPU memory, in the same memory order. Raises IndexError if a kernel before found an index out of range."""
     axes = axes_of(array)
     found = cupy.asnumpy(array) if axes is None else cupy.asnumpy(array.transpose(axes)).transpose(inverse(axes))
-    index.check()
+    faults.check()
     return found
 
 
@@ -111,7 +113,7 @@ def device_name(index: int) -> str:
 def synchronize(device: int) -> None:
     """Wait until a GPU has finished all its queued work. Raises IndexError if a kernel found an index out of range."""
     cupy.cuda.Device(device).synchronize()
-    index.check()
+    faults.check()
 
 
 def mark() -> Any:
