@@ -39,9 +39,10 @@ def on_host_memory() -> Any:
     block = numpy.empty((1 << 20) + 512, numpy.uint8)
     pointer = memory.MemoryPointer(memory.UnownedMemory((block.ctypes.data + 511) & -512, 1 << 20, block, 0), 0)
     memory.set_allocator(lambda size: pointer)
-    devices.gpu, devices.mixed = importlib.import_module("engine.backends.gpu.namespace"), True
+    cupy = importlib.import_module("cupy")
+    devices.gpu, devices.gpu_array, devices.mixed = importlib.import_module("engine.backends.gpu.namespace"), cupy.ndarray, True
     importlib.import_module("engine.backends.gpu.launch").driver = NoDriver()
-    return importlib.import_module("cupy")
+    return cupy
 
 
 def micros(run: Callable, n: int = 3000, rounds: int = 25) -> float:

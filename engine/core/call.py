@@ -174,8 +174,20 @@ def _unary(op: Any) -> Callable:
         if array.__class__ is not ndarray or array.dtype not in _FAST:
             if watcher is not None:
                 watcher.begins()
-            quickly = launched and _FAST and devices.gpu is not None and not (devices.several and devices.elsewhere((array,)))
-            data = devices.gpu.elementwise.unary(op, array, attrs) if quickly else None  # pyright: ignore[reportOptionalMemberAccess]
+            data: Any = None
+            gpu = devices.gpu
+            if _FAST and array.__class__ is devices.gpu_array is not None and not (devices.several and devices.elsewhere((array,))):
+                if launched:
+                    data = gpu.elementwise.unary(op, array, attrs)
+                elif not op.pointwise and array.dtype in _FAST and (attrs is defaults or batching.plain(attrs)):
+                    try:
+                        data = forward(gpu, array, **attrs)
+                    except Exception as error:
+                        failed(op, error, (input,), attrs)
+                    if data.__class__.__name__ not in _ARRAYS:
+                        data = gpu.asarray(data)
+                    elif row_major and not data.flags.c_contiguous:
+                        data = _in_rows(data, array)
             if data is None:
                 return _run(op, (input,), attrs)
         else:
@@ -371,19 +383,24 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     if watcher is not None:
         watcher.begins()
     arrays, nodes, live, bit = [], [], 0, 1
-    kind, ready = None, not op.checks  # ready: all inputs are NumPy float arrays of one dtype, which need no preparation
+    # ready: all inputs are float arrays of one dtype, and all NumPy's or all on a GPU, so that they need no preparation
+    kind, home, ready = None, None, not op.checks
     for x in inputs:
         node = None
         if isinstance(x, Tensor):
             node, x = x.node, x.array
             if node is not None:
                 live |= bit
-            if x.__class__ is not numpy.ndarray:
-                ready = False
-                if x.__class__ is Coo:
+            found = x.__class__
+            if found is not home:
+                if home is None and (found is numpy.ndarray or found is devices.gpu_array):
+                    home = found
+                elif found is Coo:
                     return Coo.run(op, inputs, attrs)
-            elif x.dtype is not kind:
-                if kind is None and x.dtype in _FAST:
+                else:
+                    ready = False
+            if x.dtype is not kind:
+                if kind is None and (x.dtype in _FAST or home is not numpy.ndarray and op.halves and x.dtype in LOW):
                     kind = x.dtype
                 elif not op.unprepared or x.dtype in LOW:
                     ready = False
@@ -396,8 +413,9 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         nodes.append(node)
         bit += bit
     try:
-        if ready and kind is not None:
-            xp, low = cpu, None
+        ready = ready and kind is not None and (home is numpy.ndarray or not devices.several)
+        if ready:
+            xp, low = cpu if home is numpy.ndarray else devices.gpu, None
         else:
             arrays, xp = op.prepare(arrays)
             as_it_is = op.exact or op.types == "any" and (op.view or not op.ruled) or op.halves and xp is devices.gpu
@@ -407,7 +425,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
             data, low = found, None
         else:
             forward = op.forward
-            if devices.mixed and not (ready and kind is not None and batching.plain(attrs)):
+            if devices.mixed and not ((ready or xp is devices.gpu) and batching.plain(attrs)):
                 xp, forward, arrays, nodes = batching.prepared(xp, forward, arrays, nodes, attrs)
             given = arrays if low is None else [up(a, xp) for a in arrays]
             data = forward(xp, given, **attrs) if op.variadic else forward(xp, *given, **attrs)

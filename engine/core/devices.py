@@ -18,6 +18,7 @@ from ..backends.meta import Meta
 from ..base.errors import Refused
 
 gpu: Any = None  # the CUDA backend, loaded at the first use of a GPU
+gpu_array: Any = None  # the class of its arrays
 several = False  # whether there are several GPUs
 mixed = False  # whether there are arrays other than NumPy's: on a GPU, on the meta device, or batched by vmap
 
@@ -26,6 +27,9 @@ _TYPES = (
     "cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "maia", "xla", "lazy", "vulkan", "mps", "meta",
     "hpu", "mtia", "privateuseone",
 )  # fmt: skip
+
+
+_BESIDE = frozenset((float, int, type(None)))  # what may be an operand on any device
 
 
 class device:
@@ -129,7 +133,7 @@ def get_default_device() -> device:
 
 def cuda() -> Any:
     """Return the CUDA backend, loaded at the first use. Raises RuntimeError, saying what to install, without CuPy or a GPU."""
-    global gpu, mixed, several
+    global gpu, gpu_array, mixed, several
     if gpu is None:
         try:
             backend = importlib.import_module("engine.backends.gpu.namespace")
@@ -139,7 +143,7 @@ def cuda() -> Any:
                 "Install gradient-workbench[cuda12] or gradient-workbench[cuda13]."
             ) from error
         backend.require_device()
-        gpu, mixed, several = backend, True, backend.device_count() > 1
+        gpu, gpu_array, mixed, several = backend, backend.cupy.ndarray, True, backend.device_count() > 1
     return gpu
 
 
@@ -167,6 +171,20 @@ def known(condition: Any) -> bool:
     """Whether a condition is known to be true: False on the meta device, which has no data, so that data checks are skipped there."""
     array = getattr(condition, "array", condition)
     return array.__class__ is not Meta and bool(array)
+
+
+def require(condition: Any, kind: type[Exception], text: str) -> None:
+    """Raise an error unless a condition, an array of bools, is True everywhere: on a GPU when the host next waits, on meta never."""
+    if gpu is not None and namespace(condition) is gpu:
+        gpu.faults.require(condition, RuntimeError if kind is Refused else kind, text)
+    elif condition.__class__ is not Meta and not bool(condition.all()):
+        raise kind(text)
+
+
+def look(array: Any, index: tuple, op: str = "indexing") -> None:
+    """On a GPU, note an index outside of an array, which is raised when the host next waits. NumPy refuses it by itself."""
+    if gpu is not None and namespace(array) is gpu:
+        gpu.faults.look(array.shape, index, op)
 
 
 def pattern(array: Any, place: Any) -> Any:
@@ -199,7 +217,12 @@ def of(array: Any) -> device:
         array = array.inner
     if array.__class__ is Meta:
         return META
-    return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else device("cuda", array.device.id)
+    return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else _of_gpu(array.data.device_id)
+
+
+@functools.cache
+def _of_gpu(index: int) -> device:
+    return device("cuda", index)
 
 
 def elsewhere(values: Iterable[Any]) -> Any:
@@ -234,6 +257,10 @@ def common(arrays: list, name: str) -> Any:
     """
     if not mixed:
         return cpu
+    if gpu_array is not None and not several:
+        kinds = {a.__class__ for a in arrays}
+        if gpu_array in kinds and kinds <= _BESIDE | {gpu_array}:
+            return gpu
     if any(a.__class__ is Batched for a in arrays):
         return space(arrays)
     placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]

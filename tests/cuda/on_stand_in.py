@@ -35,12 +35,12 @@ def installed(gpus: int = 1) -> Iterator[Any]:
 
     stand_in_modules = {**strict.modules(), "nvmath.bindings.cublasLt": host_cublaslt}
     ours = {name: sys.modules[name] for name in _replaced()}
-    before = devices.gpu, devices.mixed, devices.several
+    before = devices.gpu, devices.gpu_array, devices.mixed, devices.several
     package = importlib.import_module(BACKEND)
     names = dict(vars(package))
     _forget()
     sys.modules.update(stand_in_modules)
-    devices.gpu, devices.mixed, devices.several = None, False, False
+    devices.gpu, devices.gpu_array, devices.mixed, devices.several = None, None, False, False
     syncs.found.clear()
     host_cuda.reset(gpus)
     allocators = host_cuda._allocator[-1], host_cuda._pinned_allocator[-1]
@@ -50,7 +50,7 @@ def installed(gpus: int = 1) -> Iterator[Any]:
         with host_cudnn.installed(), cudnn.flags(enabled=True, allow_tf32=False):
             yield devices.cuda()
     finally:
-        devices.gpu, devices.mixed, devices.several = before
+        devices.gpu, devices.gpu_array, devices.mixed, devices.several = before
         host_cuda.reset(1)
         host_cuda.set_allocator(allocators[0]), host_cuda.set_pinned_memory_allocator(allocators[1])
         emulate.Emulator.submit, host_cublaslt.submit = staticmethod(lambda run: run()), lambda work: work()

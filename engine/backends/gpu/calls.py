@@ -7,14 +7,14 @@ from types import CodeType
 
 from ...base import errors, observe
 
-_BITS = 10  # of the number, for the kind of error; 21 are left for the call
+_BITS = 12  # of the number, for the kind of error; 19 are left for the call
 _REMEMBERED = 10_000  # calls of which the line is known
 _calls = itertools.count()
 _lines: dict[int, tuple[CodeType, int]] = {}  # the number of a call -> its line
 
 
 def numbered(kind: int) -> int:
-    """Return a number of 31 bits for an error of a kind, from 0 to 1023, that this call may turn out to have."""
+    """Return a number of 31 bits for an error of a kind, from 0 to 4095, that this call may turn out to have."""
     frame = None if observe.watcher() is None else errors.user_frame()
     if frame is None:
         return kind

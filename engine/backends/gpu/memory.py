@@ -380,3 +380,9 @@ def upload(table: numpy.ndarray) -> Any:
         capture.held = held
     held.append(out)
     return out
+
+
+def keep(*arrays: Any) -> None:
+    """In a capture, keep arrays as long as the graph lives, for its kernels read them."""
+    if capturing():
+        capture.held.extend(arrays)

@@ -22,11 +22,13 @@ from ...base.layout import axes_of, inverse
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
-from . import elementwise, memory, plain, waiting  # noqa: F401  the call path finds `elementwise` here
+from . import elementwise, faults, memory, plain, waiting  # noqa: F401  the call path finds `elementwise` here
+from .classes import class_pick, class_spread, class_weights  # noqa: F401
 from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 from .index import (  # noqa: F401
     add_along_axis,
     add_rows,
+    flat_scatter,
     gather,
     index_add,
     index_copy,
@@ -42,7 +44,9 @@ from .index import (  # noqa: F401
     scatter_prod,
     take_along_axis,
 )
+from .lstm import lstm, lstm_back  # noqa: F401
 from .matmul import contract, linear, matmul  # noqa: F401
+from .pool import *  # noqa: F403
 from .reduce import *  # noqa: F403
 from .rows import *  # noqa: F403
 

@@ -113,7 +113,7 @@ def _run(kind: str, x: Any, axes: tuple, out: Any, p: float, y: Any = None, mean
         seen = outer, 1, 1, x.size // outer
     pointer, beside = x.data.ptr, 0 if y is None else y.data.ptr
     plan = _plan(seen, _VECTOR // x.dtype.itemsize, (pointer | beside) % _VECTOR == 0)
-    partial = cupy.empty(plan.parts * plan.outputs * _PARTIAL, "uint8") if plan.parts > 1 else None
+    partial = cupy.ndarray(plan.parts * plan.outputs * _PARTIAL, "uint8") if plan.parts > 1 else None
     given = (
         *[0 if a is None else a.data.ptr for a in (mean, rstd)],
         p,
@@ -146,7 +146,7 @@ def _reduced(kind: str, x: Any, axis: Any, keepdims: bool, dtype: Any, p: float 
             found = _reduced(kind, turned, tuple([order.index(d) for d in axes]), True, dtype, p)
             return found.transpose([order.index(d) for d in range(x.ndim)]).reshape(shape)
         x = cupy.ascontiguousarray(x)
-    out = cupy.empty(shape, dtype)
+    out = cupy.ndarray(shape, dtype)
     if out.size:
         _run(kind, x, axes, out, p)
     return out
@@ -262,6 +262,6 @@ def row_slopes(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
 
 def _statistics(kind: str, planes: int, x: Any, axes: tuple, p: float, *beside: Any) -> Any:
     outputs = math.prod([n for d, n in enumerate(x.shape) if d not in axes])
-    out = cupy.empty((planes, outputs), dtypes.F64 if x.dtype == dtypes.F64 else dtypes.F32)
+    out = cupy.ndarray((planes, outputs), dtypes.F64 if x.dtype == dtypes.F64 else dtypes.F32)
     _run(kind, x, axes, out, p, *beside)
     return out

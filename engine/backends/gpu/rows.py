@@ -90,7 +90,7 @@ def log_softmax_back(g: Any, out: Any, axis: int) -> Any:
 
 def _mapped(name: str, axis: int, *arrays: Any) -> Any:
     x, *rest = map(cupy.ascontiguousarray, arrays)
-    out = cupy.empty(x.shape, x.dtype)
+    out = cupy.ndarray(x.shape, x.dtype)
     if x.size:
         axis = axis % x.ndim if x.ndim else 0
         _along_axis(name, x.reshape(x.shape or 1), axis, out, *map(_pointer, rest), aligned=_aligned(x, x, out, *rest))
@@ -102,7 +102,7 @@ def log_sum_exp(x: Any) -> Any:
     if not x.size:
         return kernels_loss.log_sum_exp(x)
     x, axis = cupy.ascontiguousarray(x), min(x.ndim - 1, 1)
-    out = cupy.empty((*x.shape[:axis], 1, *x.shape[axis + 1 :]), _COMPUTED[x.dtype])
+    out = cupy.ndarray((*x.shape[:axis], 1, *x.shape[axis + 1 :]), _COMPUTED[x.dtype])
     _along_axis("log_sum_exp", x, axis, out, aligned=_aligned(x, x))
     return out
 
@@ -110,7 +110,7 @@ def log_sum_exp(x: Any) -> Any:
 def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
     """Return scale * softmax(x) minus `g` at each place's target class: the gradient of cross-entropy."""
     x = cupy.ascontiguousarray(x)
-    out = cupy.empty(x.shape, x.dtype)
+    out = cupy.ndarray(x.shape, x.dtype)
     if x.size:
         beside = [cupy.ascontiguousarray(a.astype(_COMPUTED[x.dtype], copy=False)) for a in (lse, scale, g)]
         beside.append(cupy.ascontiguousarray(target.astype(dtypes.I64, copy=False)))
@@ -129,9 +129,9 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
     fits = _fits(x, form, axes, weight, bias)
     w, b = (_beside(x, a) if fits else None for a in (weight, bias))
     x, dtype = cupy.ascontiguousarray(x), _COMPUTED[x.dtype]
-    out, kept = cupy.empty(x.shape, x.dtype), _kept(x, axes)
+    out, kept = cupy.ndarray(x.shape, x.dtype), _kept(x, axes)
     if form == "rows":
-        mean, rstd = cupy.empty(kept, dtype), cupy.empty(kept, dtype)
+        mean, rstd = cupy.ndarray(kept, dtype), cupy.empty(kept, dtype)
         _along_rows("layer_norm", x, mean.size, (x, w, b, float(eps), out, mean, rstd))
     else:
         found = reduce.moments(x, axes, eps)
@@ -151,7 +151,7 @@ def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: A
     if weight is not None and not _fits(x, form, axes, weight):
         g, weight = (g * weight).astype(g.dtype, copy=False), None
     w, g, x, mean, rstd = _beside(x, weight), *map(cupy.ascontiguousarray, (g, x, mean, rstd))
-    out = cupy.empty(x.shape, x.dtype)
+    out = cupy.ndarray(x.shape, x.dtype)
     if form == "rows":
         _along_rows("layer_norm_input", x, mean.size, (g, x, mean, rstd, w, out))
     else:
