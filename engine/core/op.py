@@ -147,10 +147,11 @@ class Op(metaclass=OpType):
         if cls.slopes:
             return cls._along(node, tangents, xp, recorded)
         beside = next(t for t in tangents if t is not None)
-        place = devices.namespace(beside.array if recorded else beside)
+        beside = beside.array if recorded else beside
+        place = devices.namespace(beside)
 
         def dummy(shape: tuple, d: Any) -> Tensor:
-            return Tensor._wrap(place.zeros(shape, d)).requires_grad_()
+            return Tensor._wrap(place.new_zeros(beside, shape, d)).requires_grad_()
 
         before, _mode.grad = _mode.grad, True
         try:
@@ -167,7 +168,7 @@ class Op(metaclass=OpType):
             heads = g if cls.multi else [g]
             captured = {h.node: None for h in heads}
             if dot is not None and dot.node is not None:
-                one = place.ones((), dot.array.dtype)
+                one = place.ones_like(dot.array)
                 if recorded:
                     tape.backward([(dot.node, Tensor._wrap(one))], engine_xp, True, captured, accumulate=False)
                 else:
@@ -177,7 +178,7 @@ class Op(metaclass=OpType):
 
         def tangent(found: Any, like: Any) -> Any:
             if found is None:
-                zeros = place.zeros(like.shape, like.dtype)
+                zeros = place.new_zeros(beside, like.shape, like.dtype)
                 return Tensor._wrap(zeros) if recorded else zeros
             return found.conj() if like.dtype.kind == "c" else found  # captured gradients are conjugated for the user
 
