@@ -97,11 +97,9 @@ def figures(case: dict[str, Any]) -> str:
     """What a case found, on a line."""
     if "error" in case:
         return case["error"].splitlines()[-1][:200]
-    parts = [
-        f"{unit} " + " ".join(f"{name} {value:,.3g}" for name, value in case.get(unit, {}).items()) for unit in ("ms", "us", "gb_per_s")
-    ]
-    parts = [part for part, unit in zip(parts, ("ms", "us", "gb_per_s"), strict=True) if case.get(unit)]
-    return "; ".join(parts + [f"{kind} {ratio:.2f}x" for kind, ratio in case["ratios"].items()])
+    units = [unit for unit in ("ms", "us", "gb_per_s") if case.get(unit)]
+    parts = [f"{unit} {', '.join(f'{name} {value:,.3g}' for name, value in case[unit].items())}" for unit in units]
+    return "; ".join([*parts, *(f"{kind} {ratio:.2f}x" for kind, ratio in case["ratios"].items())])
 
 
 def usable() -> bool:
@@ -121,7 +119,7 @@ def run(args: argparse.Namespace, started: float) -> dict[str, Any]:
     here = machine()
     before = json.loads(file.read_text(encoding="utf-8")) if file is not None and file.exists() else {}
     earlier = before.get("cases", {}) if all(before.get(key) == value for key, value in here.items()) else {}
-    now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     results: dict[str, Any] = {"date": now, **here, "goals": GOALS, "not_run": [], "cases": earlier}
     starts = tuple(args.only or (QUICK if args.quick else ("",)))
     wanted = [name for name in cases() if name.startswith(starts) and not (args.resume and name in earlier)]

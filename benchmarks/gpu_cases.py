@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-import ops
-from measure import interleaved
+from measure import interleaved  # isort: skip
 
-import networks
+import networks  # after `measure`, which comes before NumPy
 import numpy
+import ops
 
 STEPS = 20  # whose losses are compared
 TOLERANCES = {"fp32": 1e-3, "tf32": 1e-2, "bf16": 3e-2}  # of a loss, relative to PyTorch's
@@ -75,7 +75,7 @@ class Model(NamedTuple):
     precision: str = "fp32"
     channels_last: bool = False
     optimizer: str = "Adam"
-    settings: dict[str, float] = {"lr": 1e-3}  # noqa: RUF012  of the optimizer, never written
+    settings: dict[str, float] = {"lr": 1e-3}
 
 
 _TINY_GPT = {"batch": 2, "length": 8, "width": 16, "layers": 1, "heads": 2, "vocabulary": 11}
@@ -126,7 +126,7 @@ def trained(setting: Setting, library: str, case: Model, how: str, weights: dict
     with E.device(place):
         model, *batch = case.make(E, **(case.small if setting.rehearsed else case.sizes))
     if not weights:
-        weights.update({name: value.cpu().numpy() for name, value in model.state_dict().items()})
+        weights.update({name: numpy.array(value.cpu()) for name, value in model.state_dict().items()})
     model.load_state_dict({name: E.from_numpy(array) for name, array in weights.items()})
     x, y = (E.from_numpy(array).to(place) for array in batch)
     if case.channels_last:
@@ -167,7 +167,7 @@ def train(setting: Setting, case: Model, hows: dict[str, tuple[str, ...]]) -> di
     weights: dict[str, numpy.ndarray] = {}
     losses, runs, peaks = {}, {}, {}
     with precision(setting, case.precision != "fp32"):
-        for library, how in ((library, how) for library in setting.libraries for how in hows[library]):
+        for library, how in [(one, how) for one in setting.libraries for how in hows[one]]:
             setting.clear()
             cuda = setting.libraries[library].cuda if setting.on_gpu(library) else None
             if cuda is None and how != "eager":
@@ -284,7 +284,7 @@ def launching(setting: Setting, name: str) -> dict[str, Any]:
 
 # -- all of them -------------------------------------------------------------------------------------------------------------
 
-BOTH = {library: ("eager", "graph") for library in ("torch", "engine")}
+BOTH = dict.fromkeys(("torch", "engine"), ("eager", "graph"))
 COMPILED = {"torch": ("compiled",), "engine": ("graph",)}
 QUICK = ("MLP", "char-GPT", "baby-GPT", "host", "256 MB")  # how the names of a quick run begin
 

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import only_on_the_cpu
 import pytest
 
 import engine
+import only_on_the_cpu
 from engine import Tensor
 
 HERE = Path(__file__).resolve().parent
