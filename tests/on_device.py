@@ -1,23 +1,26 @@
 """`pytest --device cuda`: the tests with every tensor on the GPU, as they are written; `--device stand-in`: on the stand-in for CuPy.
 
 The default device is set before test modules are imported. Tests read results by NumPy, so here `numpy()` copies and `from_numpy` makes
-tensors of the default device. `only_on_the_cpu.py` lists the tests that do not run, and why.
+tensors of the default device, and its comparisons take arrays on the GPU. `only_on_the_cpu.py` lists the tests that do not run, and why.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 import engine
 import only_on_the_cpu
 from engine import Tensor
+from engine.core import devices
 
 HERE = Path(__file__).resolve().parent
 _undone = contextlib.ExitStack()
@@ -49,10 +52,23 @@ def pytest_unconfigure() -> None:
 
 
 def _copying(patch: pytest.MonkeyPatch) -> None:
-    """Let tests exchange values with NumPy as on the CPU; the memory is not shared."""
+    """Let tests exchange values with NumPy, and compare arrays with NumPy's, as on the CPU; the memory is not shared."""
     to_numpy, from_numpy = Tensor.numpy, engine.from_numpy
     patch.setattr(Tensor, "numpy", lambda x, *, force=False: to_numpy(x if force or x.is_meta else x.cpu(), force=force))
     patch.setattr(engine, "from_numpy", lambda array: from_numpy(array).to(engine.get_default_device()))
+    for module, names in ((numpy, ("allclose", "array_equal")), (numpy.testing, ("assert_allclose", "assert_array_equal"))):
+        for name in names:
+            patch.setattr(module, name, _on_the_host(getattr(module, name)))
+
+
+def _on_the_host(compare: Callable) -> Callable:
+    """A comparison of NumPy's that also takes arrays on a GPU."""
+
+    @functools.wraps(compare)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return compare(*[a.get() if devices.gpu_array is not None and isinstance(a, devices.gpu_array) else a for a in args], **kwargs)
+
+    return call
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
