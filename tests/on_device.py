@@ -27,11 +27,14 @@ _undone = contextlib.ExitStack()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--unpooled", action="store_true", help="allocate each array on a GPU by itself, for compute-sanitizer")
     parser.addoption("--device", choices=("cpu", "cuda", "stand-in"), default="cpu", help="where tensors are made by default")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     wanted = config.option.device
+    if config.option.unpooled:
+        _unpooled()
     if wanted == "cpu":
         return
     if wanted == "stand-in":
@@ -45,6 +48,12 @@ def pytest_configure(config: pytest.Config) -> None:
     _copying(patch)
     engine.set_default_device("cuda")
     _undone.callback(engine.set_default_device, None)
+
+
+def _unpooled() -> None:
+    """Let CUDA allocate: where CuPy's pool puts arrays side by side, an access outside of one is inside of another."""
+    engine.cuda.init()
+    sys.modules["cupy"].cuda.set_allocator(None)
 
 
 def pytest_unconfigure() -> None:
