@@ -78,7 +78,7 @@ pytest:
 CUDA ?= cuda12
 GPU_PYTHON ?= $(BIN)/python
 GPU_WORKERS ?= 8
-GPU_PYTEST = $(GPU_PYTHON) -m pytest -q $(if $(GPU_WORKERS),-n $(GPU_WORKERS) --dist loadfile) --timeout 100
+GPU_PYTEST = $(GPU_PYTHON) -m pytest -q $(if $(GPU_WORKERS),-n $(GPU_WORKERS) --dist worksteal) --timeout 100
 gpu: $(VENV)/parity.stamp $(VENV)/gpu-$(CUDA).stamp
 	@$(MAKE) --no-print-directory --keep-going gpu-tests gpu-samples gpu-bench
 
