@@ -141,7 +141,7 @@ def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
 
 
 def _beside(x: Any, fill: Any) -> Any:
-    return _Tensor._wrap(_namespace(x.array).full(x.array.shape, fill, dtype=x.array.dtype))
+    return _Tensor._wrap(_namespace(x.array).full_like(x.array, fill))
 
 
 def laid_out(x: Any, format: Any) -> Any:
