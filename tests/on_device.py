@@ -99,10 +99,12 @@ def on_device(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     try:
         engine.cuda.synchronize()
-    except IndexError:
+    except (RuntimeError, IndexError):
+        try:
+            engine.cuda.synchronize()  # what an op noted is raised once, an error of the driver each time
+        except RuntimeError as error:
+            _lost(request.node.nodeid, error)
         raise
-    except RuntimeError as error:
-        _lost(request.node.nodeid, error)
 
 
 def _lost(test: str, error: RuntimeError) -> Any:
