@@ -213,7 +213,7 @@ class Stepper:
         if taken.message is not None and taken.upstream is None:
             return taken.message.upstream, [(c.target, c.gradient, c.total) for c in taken.message.contributions]
         pairs = zip(taken.node.inputs, taken.gradients, taken.totals, strict=False)
-        return telling.one(taken.upstream), [
+        return telling.joined(taken.upstream), [
             (self.recording.row_of(source), g, total[0]) for source, g, total in pairs if total is not None
         ]
 
@@ -452,7 +452,7 @@ class Stepper:
                 except protocol.Refused as error:
                     return None, f"{error} (More than {bytes_text(self.keep)} of gradients are not kept.)"
             if self.plan[index - 1] == row:
-                return telling.one(upstream), ""
+                return telling.joined(upstream), ""
             there = [total for i in inputs if i < len(totals) and (total := totals[i]) is not None]
             if there:
                 return there[-1][0], ""

@@ -10,7 +10,7 @@ from .. import protocol
 from ..base.readable import amid
 from ..formulas import typeset
 from ..formulas.typeset import Operand
-from ..inspector import number_text, summary
+from ..inspector import host, number_text, summary
 from ..recording.recording import Recording
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
     """Create the message of a step that the pass has taken."""
     r, node, place = stepper.recording, taken.node, taken.place
     row = stepper.plan[place - 1]
-    upstream = one(taken.upstream)
+    upstream = joined(taken.upstream)
     arrived = summary(upstream)
     site = stepper.graph.site(row) if row >= 0 else -1
     if node.op is None:
@@ -90,12 +90,12 @@ def operand(recording: Recording, row: int, node: Any = None) -> Operand:
     return Operand(recording.names.get(row, ""), recording.shape[row], value, row, others=others)
 
 
-def one(grad: Any) -> Any:
+def joined(grad: Any) -> Any:
     """Concatenate what arrived at an op with several results into one array."""
     if not isinstance(grad, list):
         return grad
     there = [g for g in grad if g is not None]
-    return there[0] if len(there) == 1 else numpy.concatenate([numpy.asarray(g).reshape(-1) for g in there])
+    return there[0] if len(there) == 1 else numpy.concatenate([host(g).reshape(-1) for g in there])
 
 
 def gain_text(r: Recording, target: int, called: str, gained: protocol.Summary, now: protocol.Summary | None) -> str:

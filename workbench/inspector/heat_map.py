@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy
 
 from ..protocol import Buffer, Heat
-from .numbers import library, real
+from .numbers import host, library, real
 
 CELLS = 128  # rows and columns per picture at most
 ROOM = 64 << 10  # bytes of values per answer at most
@@ -97,7 +97,7 @@ def _planes(array: Any, axes: list[int], index: list[int], first: int, count: in
     """The shown elements as an array of shape (facets, rows, columns), a view if possible."""
     facet, rows, cols = axes
     shown = [axis for axis in axes if axis != NONE]
-    picked = array if hasattr(array, "shape") and array.ndim else numpy.asarray(array)
+    picked = array if getattr(array, "ndim", 0) else host(array)
     picked = picked[tuple(slice(None) if i in shown else n for i, n in enumerate(index))]
     order = sorted(shown)
     picked = picked.transpose(tuple(order.index(axis) for axis in shown)) if len(shown) > 1 else picked

@@ -16,7 +16,7 @@ from engine.core import tape
 from engine.core.batching import Crossing
 from engine.core.tensor import Tensor
 
-from .. import protocol
+from .. import inspector, protocol
 from ..base.attributes import Opaque
 
 if TYPE_CHECKING:
@@ -197,4 +197,4 @@ class Recomputed:
 
 def differs(found: Any, recorded: Any) -> bool:
     """Whether a recomputed value differs from the recorded one by more than rounding."""
-    return not numpy.allclose(numpy.asarray(found), numpy.asarray(recorded), rtol=1e-4, atol=1e-6, equal_nan=True)
+    return not numpy.allclose(inspector.host(found), inspector.host(recorded), rtol=1e-4, atol=1e-6, equal_nan=True)

@@ -12,6 +12,7 @@ from engine.backends.batch import Batched
 from .. import protocol
 from ..backward import fanout
 from ..backward.stepper import PassEnded, Stepper
+from ..backward.telling import joined
 from ..base.requests import answers
 from ..inspector import host, plain_values, summary
 from ..recording.recompute import Cannot, Recomputed
@@ -20,7 +21,7 @@ from ..torch_models.passes import TorchPass
 from ..torch_models.recording import TorchRecording
 from ..torch_models.refusals import SENTENCE as REFUSED
 from . import contributions, equation, local, one, rerunning, rule_check, substeps
-from .forks import Edit, Fork, Forks, forks_of, joined, relative_difference
+from .forks import Edit, Fork, Forks, forks_of, relative_difference
 from .ground import tape_nodes
 from .picture import Pictures
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy
 
+from ..backward.telling import joined
 from ..inspector import host
 from ..inspector.numbers import norm, wide
 from ..recording.recompute import Cannot, unwatched
 from ..recording.recording import Recording
-from .forks import joined
 from .ground import Ground, Kept
 
 MOST = 12  # default number of entries listed

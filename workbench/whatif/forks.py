@@ -11,6 +11,7 @@ import numpy
 from engine.core.tensor import Tensor
 
 from ..backward.stepper import Stepper
+from ..backward.telling import joined
 from ..inspector import host
 from ..inspector.numbers import norm, wide
 from ..recording.recompute import Cannot, unwatched
@@ -215,14 +216,6 @@ def _note(ground: Ground, run: Run, node: Any, upstream: Any, gradients: Any) ->
     for slot, g in enumerate(gradients):
         if g is not None:
             run.given[row, slot] = g
-
-
-def joined(gradient: Any) -> Any:
-    """Concatenate what arrived at an op with several results into one array."""
-    if not isinstance(gradient, list):
-        return gradient
-    there = [g for g in gradient if g is not None]
-    return there[0] if len(there) == 1 else numpy.concatenate([host(g).reshape(-1) for g in there])
 
 
 def _until(ground: Ground, edit: Edit) -> tuple[int, dict, Run]:

@@ -59,8 +59,7 @@ class One:
 
     def seed(self, fill: float = 0.0) -> Any:
         """A gradient of the result filled with `fill`, on the device of the node's arrays."""
-        beside = next((a for a in _arrays(self.node.saved) if hasattr(a, "dtype")), None)
-        xp = numpy if beside is None else devices.namespace(beside)
+        xp = devices.gpu if self.row in self.recording.gpu else numpy
         return xp.full(self.shape, fill, self.dtype)
 
     def pull(self, gradient: Any) -> Sequence[Any]:
@@ -88,10 +87,6 @@ class One:
         return [gradient if i == self.result else None for i in range(self.node.attrs["__outputs__"])]
 
 
-def _arrays(saved: tuple) -> list:
-    return [a for s in saved for a in (s if isinstance(s, tuple) else (s,)) if a is not None]
-
-
 def one_op(recording: Recording, row: int, nodes: Nodes | None = None) -> One:
     """The op of a row: the tape's node while what it saved is alive and unchanged, else the op called again on the recorded inputs."""
     if not 0 <= row < recording.count:
@@ -106,7 +101,7 @@ def one_op(recording: Recording, row: int, nodes: Nodes | None = None) -> One:
         return One(recording, row, node, [given.get(i, -1) for i in range(len(node.inputs))], _first(op))
     if not getattr(op, "ruled", False):
         raise Cannot(f"{op.name} has no derivative: no gradient passes it.")
-    return called(recording, row, node, recorded_inputs(recording, row, nodes))
+    return called(recording, row, recorded_inputs(recording, row, nodes), attributes(recording, row, node))
 
 
 def _dense(recording: Recording, row: int, given: Mapping[int, int]) -> None:
@@ -118,7 +113,7 @@ def _dense(recording: Recording, row: int, given: Mapping[int, int]) -> None:
         raise Cannot(f"{recording.called(row)} has sparse tensors, so its own derivative is not shown.")
 
 
-def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
+def called(recording: Recording, row: int, inputs: list, attrs: dict) -> One:
     """Call the op of a row on these inputs: floating-point arrays become leaves if the recorded input required grad."""
     op = recording.ops[row]
     given = {slot: source for source, slot in recording.inputs(row)}
@@ -131,7 +126,7 @@ def called(recording: Recording, row: int, node: Any, inputs: list) -> One:
     if not any(isinstance(t, Tensor) and t.node is not None for t in tensors):
         raise Cannot(f"None of the inputs of {recording.called(row)} requires grad.")
     with unwatched():
-        result = call_again(op, tensors, attributes(recording, row, node))
+        result = call_again(op, tensors, attrs)
     results = result if isinstance(result, (tuple, list)) else (result,)
     made = next((t.node for t in results if isinstance(t, Tensor) and t.node is not None), None)
     if made is None:

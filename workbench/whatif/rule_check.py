@@ -102,8 +102,8 @@ def check_rule(recording: Recording, row: int, nodes: Nodes | None = None) -> Ru
                      f"There is no node {row} in this graph; it has {recording.count}.")  # fmt: skip
     inputs = [_wide(x) for x in recorded_inputs(recording, row, nodes)]
     node = (nodes or {}).get(row)
-    one = called(recording, row, node, inputs)
-    attrs = attributes(recording, row, node)
+    attrs = _on_the_host(attributes(recording, row, node))
+    one = called(recording, row, inputs, attrs)
 
     def forward(arrays: list) -> numpy.ndarray:
         with unwatched(grad=False):
@@ -138,6 +138,13 @@ def _wide(x: Any) -> Any:
         return x
     data = host(x)
     return data.astype(numpy.complex128 if data.dtype.kind == "c" else numpy.float64) if data.dtype.kind in "fc" else data
+
+
+def _on_the_host(x: Any) -> Any:
+    """The attributes with their arrays, such as indices, beside the inputs."""
+    if isinstance(x, dict):
+        return {name: _on_the_host(value) for name, value in x.items()}
+    return x.__class__(map(_on_the_host, x)) if x.__class__ in (tuple, list) else host(x) if hasattr(x, "get") and hasattr(x, "dtype") else x
 
 
 def _random(forward: Any, inputs: list) -> bool:
