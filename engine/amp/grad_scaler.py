@@ -98,6 +98,7 @@ class GradScaler:
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         """Unscale the gradients and call `optimizer.step(*args, **kwargs)`, unless a gradient is infinite or nan.
 
+        On a GPU the host waits to know this, except for SGD, Adam and AdamW without hooks: their kernels skip the step by themselves.
         Returns the result of the optimizer's step, or None if it was skipped. RuntimeError for a second step before `update()`, and for a
         `closure` keyword.
         """
@@ -115,8 +116,16 @@ class GradScaler:
             self.unscale_(optimizer)
         if not state["found_inf_per_device"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
-        found = sum(float(x.item()) for x in state["found_inf_per_device"].values())
-        result = None if found else optimizer.step(*args, **kwargs)
+        found = list(state["found_inf_per_device"].values())
+        can_skip = getattr(type(optimizer), "_can_skip", None)  # of the type: wrappers pass on what they do not have
+        if can_skip is not None and not args and can_skip(optimizer, found):
+            optimizer._found = found[0].array
+            try:
+                result = optimizer.step(**kwargs)
+            finally:
+                del optimizer._found
+        else:
+            result = None if sum(float(x.item()) for x in found) else optimizer.step(*args, **kwargs)
         state["stage"] = OptState.STEPPED
         return result
 

@@ -13,8 +13,8 @@ from ..base.errors import Refused
 from .reference import _through_host, module_of
 
 
-def _check(shape: tuple[int, ...], target: Any, weight: Any, ignore: int) -> None:
-    """Check the target and the weight of a class loss by PyTorch's rules; Refused if they do not fit."""
+def fitting_classes(shape: tuple[int, ...], target: Any, weight: Any) -> None:
+    """Check the shape and the dtype of the target and the weight of a class loss by PyTorch's rules; Refused if they do not fit."""
     if target.dtype not in (numpy.int64, numpy.uint8):
         raise Refused(f"expected target dtype to be int64 or uint8, but got {target.dtype.name}")
     classes = shape[min(1, len(shape) - 1)]
@@ -28,6 +28,12 @@ def _check(shape: tuple[int, ...], target: Any, weight: Any, ignore: int) -> Non
             f"weight tensor should be defined either for all {classes} classes or no classes "
             f"but got weight tensor of shape: {list(weight.shape)}"
         )
+
+
+def _check(shape: tuple[int, ...], target: Any, weight: Any, ignore: int) -> None:
+    """The same, and the target's values."""
+    fitting_classes(shape, target, weight)
+    classes = shape[min(1, len(shape) - 1)]
     if target.size and (int(target.min()) < 0 or int(target.max()) >= classes):
         wrong = target[((target < 0) | (target >= classes)) & (target != ignore)]
         if wrong.size:

@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 _hidden: tuple[str, ...] = (
@@ -14,11 +14,30 @@ _hidden: tuple[str, ...] = (
 )  # folders with code that is not the user's
 
 
-def hide(folder: str) -> None:
-    """Mark a folder (a path that ends in a separator) as a tool's code that calls the engine: errors name no lines of it."""
-    global _hidden
+_tools: tuple[str, ...] = ()  # those of them whose code calls the engine on its own account
+
+
+def hide(folder: str, tool: bool = True) -> None:
+    """Mark a folder (a path that ends in a separator) as code of which errors name no lines: a tool that calls the engine, or a library."""
+    global _hidden, _tools
     if folder not in _hidden:
         _hidden = (*_hidden, folder)
+        _tools = (*_tools, folder) if tool else _tools
+
+
+def hides(code: CodeType) -> bool:
+    """Return whether code is the engine's, a tool's or a hidden library's."""
+    return code.co_filename.startswith(_hidden)
+
+
+def in_tool() -> bool:
+    """Return whether the engine runs for a tool, such as the workbench, and not for the user's line."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_hidden):
+        if frame.f_code.co_filename.startswith(_tools):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def user_frame() -> FrameType | None:
@@ -85,15 +104,19 @@ class OutOfMemoryError(RuntimeError, MemoryError):
     """Raised if memory runs out, on a GPU or on the CPU: a RuntimeError as in PyTorch, and Python's MemoryError."""
 
 
-# (array) -> the line that made it, as "train.py, line 12", or "". A tool sets it, and the OutOfMemoryError of a GPU uses it.
+# (array) -> its name and the line that made it, as "h, made in train.py, line 12", or "". A tool sets it, and the OutOfMemoryError of a GPU
+# uses it.
 origin: Callable[[Any], str] | None = None
 
 
 def out_of_memory(name: str, error: MemoryError) -> NoReturn:
     """Raise a MemoryError of the function `name` as an OutOfMemoryError, unless it is one already."""
-    if isinstance(error, OutOfMemoryError):
-        raise error
-    raise OutOfMemoryError(f"{name}: out of memory: {error}") from error
+    try:
+        if isinstance(error, OutOfMemoryError):
+            raise error
+        raise OutOfMemoryError(f"{name}: out of memory: {error}") from error
+    finally:  # an error that this frame refers to is a reference cycle, which would keep the arrays of all frames
+        error = None  # type: ignore[assignment]
 
 
 class Refused(Exception):

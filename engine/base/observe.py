@@ -48,6 +48,9 @@ class Observer:
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
         """The backward step of `node` has just turned `grad` into `input_grads`, which are empty for a leaf: it accumulates `grad`."""
 
+    def waited(self, what: str, seconds: float) -> None:
+        """The host has just waited for a GPU, or copied to one; `what` is the call that did: "item", "bool", "synchronize", "copy"."""
+
     def updated(self, optimizer: Any) -> None:
         """An optimizer has just made a step; `optimizer.state` has its state for each parameter."""
 
@@ -65,6 +68,11 @@ class _Block:
 
 
 _innermost: _Block | None = None
+
+
+def watcher() -> Observer | None:
+    """Return the observer, also inside an op that hides its parts from it: `current` is None there."""
+    return current if current is not None or _innermost is None else _innermost.observer
 
 
 @contextmanager
@@ -94,12 +102,12 @@ def observing(observer: Observer) -> Iterator[Observer]:
 @contextmanager
 def scope(name: str, kind: str = "scope", subject: Any = None) -> Iterator[None]:
     """Group the ops of a block under a name for the observer: `with scope("attention"): ...`."""
-    watcher = current
-    if watcher is None:
+    watching = current
+    if watching is None:
         yield
         return
-    watcher.enter(kind, name, subject)
+    watching.enter(kind, name, subject)
     try:
         yield
     finally:
-        watcher.leave()
+        watching.leave()

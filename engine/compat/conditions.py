@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.dtypes import bool_
+from ..core import devices
 from ..core.tensor import Tensor
 
 _UNTOLD = "Expected cond to be True, but got False."
@@ -18,9 +19,10 @@ def _assert(condition: Any, message: str | None = "") -> None:
 
 
 def _assert_async(condition: Tensor, message: str = "") -> None:
-    """Raise RuntimeError with the message unless a single-element tensor is true; checked synchronously here."""
-    if not condition:
-        raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
+    """Raise RuntimeError with the message unless a single-element tensor is true; on a GPU, when the host next waits."""
+    if condition.numel() != 1:
+        raise RuntimeError(f"Expected a tensor with one element, got {condition.numel()}")
+    devices.require(condition.array != 0, RuntimeError, message or "Expected Tensor with single nonzero value, but got zero")
 
 
 def _check_with(error_type: type[Exception], cond: bool, message: Callable[[], Any] | None) -> None:

@@ -97,7 +97,7 @@ def _binary(op: Any) -> Callable:
             if watcher is not None:
                 watcher.begins()
             if not ready:
-                quickly = launched and fast_types and devices.gpu is not None and not (devices.several and devices.elsewhere((xd, yd)))
+                quickly = launched and fast_types and devices.gpu is not None and not (devices.several and devices.away((xd, yd)))
                 data = devices.gpu.elementwise.binary(op, xd, yd) if quickly else None  # pyright: ignore[reportOptionalMemberAccess]
                 if data is None:
                     return otherwise(op, (x, y), attrs)
@@ -347,9 +347,9 @@ def _plain(x: Any) -> Any:
 
 # Raises an error of `forward` with the op's own message, and notifies the observer.
 def failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
-    if isinstance(error, MemoryError):
-        errors.out_of_memory(op.name, error)
     try:
+        if isinstance(error, MemoryError):
+            errors.out_of_memory(op.name, error)
         if not isinstance(
             error, (Refused, ValueError, TypeError, IndexError, RuntimeError, OverflowError, AttributeError, numpy.linalg.LinAlgError)
         ):

@@ -173,6 +173,20 @@ def known(condition: Any) -> bool:
     return array.__class__ is not Meta and bool(array)
 
 
+def require(condition: Any, kind: type[Exception], text: str) -> None:
+    """Raise an error unless a condition, an array of bools, is True everywhere: on a GPU when the host next waits, on meta never."""
+    if gpu is not None and namespace(condition) is gpu:
+        gpu.faults.require(condition, RuntimeError if kind is Refused else kind, text)
+    elif condition.__class__ is not Meta and not bool(condition.all()):
+        raise kind(text)
+
+
+def look(array: Any, index: tuple, op: str = "indexing") -> None:
+    """On a GPU, note an index outside of an array, which is raised when the host next waits. NumPy refuses it by itself."""
+    if gpu is not None and namespace(array) is gpu:
+        gpu.faults.look(array.shape, index, op)
+
+
 def pattern(array: Any, place: Any) -> Any:
     """An array of the same shape and strides, in the namespace that makes new arrays for a device."""
     if device(place).type == "meta":
@@ -218,6 +232,12 @@ def elsewhere(values: Iterable[Any]) -> Any:
         if index is not None:
             return None if index == gpu.current_device() else gpu.device(index)
     return None
+
+
+def away(values: Iterable[Any]) -> bool:
+    """Whether one of the arrays is on a GPU other than the current one."""
+    here = gpu.current_device()
+    return any(getattr(getattr(x, "data", None), "device_id", here) != here for x in values)
 
 
 def beside(*values: Any) -> Any:

@@ -22,7 +22,7 @@ from ..backends.reference import module_of
 from ..base import dtypes, observe
 from ..base.dtypes import FLOAT, FROM_NUMPY
 from ..base.layout import overlaps
-from . import devices, tape, versions
+from . import devices, quick, tape, versions
 from .registry import registry
 
 if TYPE_CHECKING:
@@ -264,6 +264,10 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     watcher = observe.current
     if watcher is not None:
         watcher.begins()
+    if op.pointwise and target.array.__class__ is devices.gpu_array and _launched(op, target, inputs, attrs, name):
+        if watcher is not None:
+            watcher.wrote(op, target, (old, *inputs), attrs)
+        return target
     observe.current = None  # the observer is notified of the in-place op, not of its parts
     try:
         result = _called(op, old, inputs, attrs)
@@ -280,6 +284,19 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     if watcher is not None:
         watcher.wrote(op, target, (old, *inputs), attrs)
     return target
+
+
+def _launched(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> bool:
+    """Write to an array on a GPU in one pass, without an array for the result, if nothing is recorded. Returns whether it was written."""
+    if not quick.DTYPES or op.checks or tape.mode.grad and (target.node or any(getattr(x, "node", None) for x in inputs)):
+        return False
+    operands = [getattr(x, "array", x) for x in (target, *inputs)]
+    if not devices.gpu.elementwise.write(op, target.array, operands, attrs):
+        return False
+    note_write_to(target, name, tape.mode.grad)
+    if tape.mode.grad:
+        rebase(target, None)
+    return True
 
 
 def past_hooks(target: Tensor) -> Any:

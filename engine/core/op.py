@@ -276,7 +276,13 @@ class Op(metaclass=OpType):
         operands = list(zip(cls.inputs, inputs, strict=False))
         if cls.variadic:
             operands = [(f"{cls.inputs[0]}[{i}]", x) for i, x in enumerate(inputs)]
-        told = ", ".join(f"{name} is {errors.describe(x)}" for name, x in operands[:8] if x is not None)
+        placed = [str(getattr(x, "device", "")) for _, x in operands]
+        apart = len({*placed} - {""}) > 1
+        told = ", ".join(
+            f"{name} is {errors.describe(x)}{f' on {place}' if apart and place else ''}"
+            for (name, x), place in zip(operands[:8], placed[:8], strict=True)
+            if x is not None
+        )
         chosen = ", ".join(
             f"{k}={v!r}" for k, v in attrs.items() if not k.startswith("__") and cls.defaults.get(k) is not v and len(repr(v)) < 60
         )

@@ -10,10 +10,19 @@ from typing import Any
 import numpy
 
 from ..base import dtypes
+from . import devices
 from .create import as_wanted, factory, made
 from .tensor import Tensor
 
 __all__ = ["arange", "eye", "linspace", "logspace", "range", "tril_indices", "triu_indices"]
+
+
+def _known(array: numpy.ndarray, device: Any, requires_grad: bool = False) -> Tensor:
+    """Wrap a new array, which is the same in each replay if a CUDA graph is captured."""
+    place = devices.get_default_device() if device is None else devices.device(device)
+    if place.type == "cuda" and devices.cuda().memory.capturing():
+        return made(devices.gpu.copy(devices.gpu.memory.upload(array)), device, requires_grad)
+    return made(array, device, requires_grad)
 
 
 def _number(x: Any) -> Any:
@@ -84,8 +93,8 @@ def arange(
         start, end, step, whole = *_whole(start, end, step, "arange"), True  # also for floats
     n = -((start - end) // step) if whole else math.ceil((end - start) / step)
     if d.kind in "iu":
-        return made((int(start) + numpy.arange(n, dtype=numpy.int64) * int(step)).astype(d), device, requires_grad)
-    return made(_steps(start, step, n, d), device, requires_grad)
+        return _known((int(start) + numpy.arange(n, dtype=numpy.int64) * int(step)).astype(d), device, requires_grad)
+    return _known(_steps(start, step, n, d), device, requires_grad)
 
 
 @factory
@@ -107,7 +116,7 @@ def range(start: Any, end: Any = None, step: Any = 1, *, dtype: Any = None, devi
     if d.kind in "iu":
         start, end, step = _whole(start, end, step, "range")
     n = int((end - start) / step) + 1
-    return made((start + numpy.arange(n) * step).astype(d), device, requires_grad)
+    return _known((start + numpy.arange(n) * step).astype(d), device, requires_grad)
 
 
 def evenly(start: Any, end: Any, steps: int, d: numpy.dtype) -> numpy.ndarray:
@@ -151,7 +160,7 @@ def _scalars(name: str, *given: Any) -> list:
 def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return `steps` evenly spaced values from `start` to `end`, both included."""
     start, end = _scalars("linspace", start, end)
-    return made(evenly(start, end, steps, _dtype("linspace", start, end, dtype)), device, requires_grad)
+    return _known(evenly(start, end, steps, _dtype("linspace", start, end, dtype)), device, requires_grad)
 
 
 @factory
@@ -164,9 +173,9 @@ def logspace(
     if d.kind in "iu":
         start, end = (start, end) if steps == 1 else (int(start), int(end))
         powers = start + (end - start) / max(steps - 1, 1) * numpy.arange(steps) if steps >= 0 else evenly(start, end, steps, d)
-        return made(numpy.power(float(base), powers).astype(d), device, requires_grad)
+        return _known(numpy.power(float(base), powers).astype(d), device, requires_grad)
     powers = evenly(start, end, steps, d).astype(dtypes.F64 if d.kind == "f" or d.kind == "V" else numpy.complex128)
-    return made(numpy.power(float(base), powers).astype(d), device, requires_grad)
+    return _known(numpy.power(float(base), powers).astype(d), device, requires_grad)
 
 
 @factory
@@ -175,7 +184,7 @@ def eye(n: int, m: int | None = None, *, dtype: Any = None, device: Any = None, 
     for name, size in (("n", n), ("m", m)):
         if size is not None and size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
-    return made(numpy.eye(n, m, dtype=as_wanted(dtype)), device, requires_grad)
+    return _known(numpy.eye(n, m, dtype=as_wanted(dtype)), device, requires_grad)
 
 
 def _triangle(name: str, find: Any, row: int, col: int, offset: int, dtype: Any, device: Any) -> Tensor:
@@ -185,7 +194,7 @@ def _triangle(name: str, find: Any, row: int, col: int, offset: int, dtype: Any,
     d = as_wanted(dtypes.int64 if dtype is None else dtype)
     if d.kind not in "i":
         raise NotImplementedError(f'"{name}" not implemented for {dtypes.FROM_NUMPY[d].name!r}')
-    return made(numpy.stack(find(row, offset, col)).astype(d), device)
+    return _known(numpy.stack(find(row, offset, col)).astype(d), device)
 
 
 @factory

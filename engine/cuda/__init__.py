@@ -21,12 +21,14 @@ from .device import (
     get_device_name,
     get_device_properties,
     get_gencode_flags,
+    get_sync_debug_mode,
     init,
     ipc_collect,
     is_bf16_supported,
     is_initialized,
     is_tf32_supported,
     set_device,
+    set_sync_debug_mode,
     synchronize,
 )
 from .graphs import CUDAGraph, graph, graph_pool_handle, is_current_stream_capturing, make_graphed_callables

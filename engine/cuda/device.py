@@ -138,3 +138,27 @@ def ipc_collect() -> None:
 def synchronize(device: Any = None) -> None:
     """Wait until all work launched on the GPU is complete. Raises RuntimeError without a GPU."""
     devices.cuda().synchronize(index_of(device))
+
+
+_MODES = ("default", "warn", "error")
+
+
+def set_sync_debug_mode(debug_mode: int | str) -> None:
+    """Set what happens where the host waits for a GPU: nothing ("default", 0), a warning ("warn", 1) or a RuntimeError ("error", 2).
+
+    As in PyTorch, calls that only wait, `synchronize` of a GPU or an event, are let pass. A copy to the GPU does not wait here: it goes
+    through pinned memory. Raises RuntimeError for another mode, and without a GPU.
+    """
+    waiting = backend("waiting")
+    if isinstance(debug_mode, str):
+        if debug_mode not in _MODES:
+            raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        debug_mode = _MODES.index(debug_mode)
+    if debug_mode not in range(len(_MODES)):
+        raise RuntimeError("invalid value of debug_mode, expected one of 0,1,2")
+    waiting.set_mode(debug_mode)
+
+
+def get_sync_debug_mode() -> int:
+    """Return the mode of `set_sync_debug_mode` as a number: 0, 1 or 2. Raises RuntimeError without a GPU."""
+    return backend("waiting").mode()

@@ -14,13 +14,13 @@ def draw_seed(generator: Any = None) -> int:
 
 
 def randperm(n: int, generator: Any = None) -> list[int]:
-    """Return a random permutation of range(n)."""
-    return functions["randperm"](n, generator=generator).tolist()
+    """Return a random permutation of range(n), drawn on the CPU whatever the default device."""
+    return functions["randperm"](n, generator=generator, device="cpu").tolist()
 
 
 def randint(high: int, n: int, generator: Any = None) -> list[int]:
-    """Return n random integers in [0, high)."""
-    return functions["randint"](high, (n,), generator=generator).tolist()
+    """Return n random integers in [0, high), drawn on the CPU."""
+    return functions["randint"](high, (n,), generator=generator, device="cpu").tolist()
 
 
 def multinomial(weights: Any, n: int, replacement: bool, generator: Any = None) -> list[int]:

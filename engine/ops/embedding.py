@@ -9,7 +9,7 @@ from ..base import dtypes
 from ..core import inplace
 from ..core.arguments import parsed
 from ..core.create import made
-from ..core.devices import known, namespace
+from ..core.devices import namespace, require
 from ..core.op import RULES_ONLY, Op, composite
 from ..core.tape import mode
 from ..core.tensor import Tensor
@@ -97,9 +97,9 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         array = array.inner
     if array.size == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if array.size and known(array.min() < 0):
-        raise RuntimeError("Class values must be non-negative.")
+    if array.size:
+        require(array >= 0, RuntimeError, "Class values must be non-negative.")
     n = int(array.max()) + 1 if num_classes == -1 else num_classes
-    if array.size and known(array.max() >= n):
-        raise RuntimeError("Class values must be smaller than num_classes.")
+    if array.size and num_classes != -1:
+        require(array < n, RuntimeError, "Class values must be smaller than num_classes.")
     return (tensor.unsqueeze(-1) == made(namespace(array).arange(n), tensor.device)).to(dtypes.int64)

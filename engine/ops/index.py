@@ -19,7 +19,7 @@ from ..base import dtypes, errors, observe
 from ..base.errors import Refused, warn
 from ..base.layout import as_indexed
 from ..core import inplace, rules, tape, versions
-from ..core.devices import common, namespace
+from ..core.devices import common, look, namespace
 from ..core.op import RULES_ONLY, Linear, Op
 from ..core.tensor import Tensor, define
 from .cast import cast
@@ -104,7 +104,9 @@ def _read(input: Tensor, index: Any) -> Tensor:
 def _picked(input: Tensor, index: tuple) -> Tensor:
     """Elements that index arrays select, in PyTorch's memory layout."""
     out, array = getitem(input, index), input.array
-    if isinstance(array, numpy.ndarray) and not array.flags.c_contiguous and out.array.size:
+    if not isinstance(array, numpy.ndarray):
+        look(array, index)
+    elif not array.flags.c_contiguous and out.array.size:
         out.array = as_indexed(out.array, array, index)
     return out
 
@@ -175,8 +177,6 @@ def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
                 basic += [slice(None)] * found.ndim
                 dim += found.ndim
             else:
-                if not isinstance(array, (numpy.ndarray, Batched)):
-                    _check_range(found, dim, shape[dim])
                 advanced.append(found)
                 basic.append(slice(None))
                 dim += 1
@@ -266,14 +266,6 @@ def _index_array(item: Any, beside: Any) -> Any:
     return found if here is there or found.__class__ is Batched else there.asarray(found)
 
 
-def _check_range(index: Any, dim: int, n: int) -> None:
-    """Check bounds for CuPy; NumPy checks them itself."""
-    if index.size:
-        low, high = int(index.min()), int(index.max())
-        if low < -n or high >= n:
-            raise IndexError(f"index {low if low < -n else high} is out of bounds for dimension {dim} with size {n}")
-
-
 def _check_joint(items: list) -> None:
     shapes = [i.shape if i.dtype != bool else (int(i.sum()),) for i in items if not isinstance(i, slice)]
     try:
@@ -333,6 +325,7 @@ def assign(target: Tensor, index: Any, value: Any) -> None:
         else:
             if isinstance(value, Tensor) and value.array.ndim > 1:  # NumPy refuses leading ones with a mask
                 value = _without_leading_ones(value, _reached(seen.ndim, advanced))
+            look(seen, advanced)
             write(seen, *in_memory_order(seen, advanced, value.array if isinstance(value, Tensor) else value))
     except (ValueError, IndexError, TypeError) as error:
         raise _refused_write(target, index, value, error) from None

@@ -8,6 +8,7 @@ from typing import Any
 from ..base import dtypes
 from ..base.errors import Refused, warn
 from ..core.arguments import parsed
+from ..core.devices import require
 from ..core.from_data import tensor
 from ..core.op import Linear, Op, composite, functions
 from ..core.tensor import Tensor
@@ -313,7 +314,7 @@ class binary_cross_entropy(Binary):
     formula = "-weight * (target * log(input) + (1 - target) * log(1 - input))"
     def forward(xp, input, target, weight=None, reduction="mean"):
         alike(input, target, "Using a target size ({}) that is different to the input size ({}) is deprecated. Please ensure they have the same size.")
-        if not bool(((input >= 0) & (input <= 1)).all()): raise Refused("all elements of input should be between 0 and 1")
+        require((input >= 0) & (input <= 1), Refused, "all elements of input should be between 0 and 1")
         each = surprise(xp, input, target)
         return reduced(xp, each if weight is None else each * weight, reduction)
     def d_input(xp, g, input, target, weight, reduction):

@@ -200,7 +200,7 @@ def _searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=
 def _in_order(boundaries, sorter):
     if sorter.shape != boundaries.shape: raise RuntimeError(f"torch.searchsorted(): boundary and sorter must have the same size, but got boundary tensor {list(boundaries.shape)} and got sorter tensor {list(sorter.shape)}")
     if sorter.dtype is not int64: raise RuntimeError(f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {sorter.dtype.name}")
-    if not within(sorter, boundaries.shape[-1]): raise RuntimeError("torch.searchsorted(): sorter index out of range")
+    within(sorter, boundaries.shape[-1], RuntimeError, "torch.searchsorted(): sorter index out of range")
     return boundaries.gather(-1, sorter)
 
 

@@ -24,7 +24,7 @@ _FLOATS = {"promotion": "integer and bool kernels exist in PyTorch for some of t
 
 class tap_scatter(Linear):
     """Put each element at the tap of its window, with zeros elsewhere."""
-    home, inputs, exempt = "", ("input", "taps"), _INNER
+    home, inputs, exempt, halves = "", ("input", "taps"), _INNER, True
     examples = ((((1, 2, 2, 2), [[[[0, 3], [1, 2]], [[1, 1], [0, 0]]]]), {"size": (1, 2, 5, 4), "kernel": (2, 2)}),)
     formula = "scatter(input, taps)"
     def forward(xp, input, taps, size, kernel, stride=None, padding=0, dilation=1, ceil_mode=False): return xp.tap_scatter(input, taps, size, kernel, stride, padding, dilation, ceil_mode)
@@ -33,7 +33,7 @@ class tap_scatter(Linear):
 
 class tap_gather(Linear):
     """The element at the tap of each window."""
-    home, inputs, exempt = "", ("input", "taps"), _INNER
+    home, inputs, exempt, halves = "", ("input", "taps"), _INNER, True
     examples = ((((1, 2, 5, 4), [[[[0, 3], [1, 2]], [[1, 1], [0, 0]]]]), {"kernel": (2, 2)}),)
     formula = "gather(input, taps)"
     def forward(xp, input, taps, kernel, stride=None, padding=0, dilation=1, ceil_mode=False): return xp.tap_gather(input, taps, kernel, stride, padding, dilation, ceil_mode)
@@ -42,7 +42,7 @@ class tap_gather(Linear):
 
 class MaxPool(Op):
     """Base of the max pools, with their rule; it needs only the tap of each maximum."""
-    home, inputs, method, aux, exempt = "nn.functional", ("input",), False, ("taps",), _FLOATS
+    home, inputs, method, aux, exempt, halves = "nn.functional", ("input",), False, ("taps",), _FLOATS, True
     laid = staticmethod(as_channels)
     formula = "max over windows of input"
 
@@ -70,7 +70,7 @@ class max_pool3d(MaxPool):
 
 class max_pool_with_indices(Op):
     """The largest element of each window, and its flat index over the pooled dimensions."""
-    home, inputs, outputs, differentiable, aux, exempt = "", ("input",), ("out", "indices"), ("out",), ("taps",), _INNER
+    home, inputs, outputs, differentiable, aux, exempt, halves = "", ("input",), ("out", "indices"), ("out",), ("taps",), _INNER, True
     laid = staticmethod(as_channels)
     examples = ((((2, 3, 6, 4),), {"n": 2, "kernel_size": 2}), (((3, 7, 6),), {"n": 2, "kernel_size": (3, 2), "stride": (2, 1), "padding": 1, "ceil_mode": True}))
     formula = "max over windows of input"
@@ -97,7 +97,7 @@ for _n in (1, 2, 3): _max_pool(_n)
 
 class avg_pool(Linear):
     """The mean of each window over the last dimensions."""
-    home, inputs, exempt = "", ("input",), _INNER
+    home, inputs, exempt, halves = "", ("input",), _INNER, True
     laid = staticmethod(as_channels)
     examples = ((((2, 3, 5, 4),), {"kernel_size": (2, 2)}), (((3, 7, 6),), {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True, "count_include_pad": False}))
     formula = "mean over windows of input"
@@ -114,7 +114,7 @@ class avg_pool(Linear):
 
 class avg_pool_back(Linear):
     """The transpose of a mean over windows: spread each element over its window, in a result of shape `size`."""
-    home, inputs, exempt = "", ("input",), _INNER
+    home, inputs, exempt, halves = "", ("input",), _INNER, True
     examples = ((((2, 3, 2, 2),), {"size": (2, 3, 5, 4), "kernel_size": (2, 2)}),)
     formula = "spread of input over windows"
     def forward(xp, input, size, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True, divisor_override=None): return xp.avg_pool_back(input, size, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -320,7 +320,7 @@ def _unpool(input, n, indices, kernel_size, stride, padding, output_size):
     if len(size) != n or input.ndim not in (n + 1, n + 2): raise RuntimeError(f"max_unpool{n}d: expected {n} sizes and an input of {n + 1} or {n + 2} dimensions, but got {list(size)} and {list(input.shape)}")
     if tuple(indices.shape) != tuple(input.shape): raise RuntimeError(f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}), but got indices tensor with shape: {list(indices.shape)}")
     lead, places = tuple(input.shape[:-n]), math.prod(size)
-    if indices.numel() and known((indices.min() < 0) | (indices.max() >= places)): raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
+    if indices.numel() and not indices.is_cuda and known((indices.min() < 0) | (indices.max() >= places)): raise RuntimeError(f"Found an invalid max index among {indices.tolist()}: the output has {places} places, {list(size)}")
     rows = functions["scatter"](input.new_zeros((*lead, places)), -1, indices.flatten(-n), input.flatten(-n))
     return rows.reshape(*lead, *size)
 

@@ -13,7 +13,7 @@ from ..base.errors import warn
 from ..core import devices, inplace, random
 from ..core.batching import randomly
 from ..core.create import _shape, empty_like, factory, made
-from ..core.devices import known, making, namespace
+from ..core.devices import making, namespace
 from ..core.op import Elementwise, composite, functions
 from ..core.tensor import Tensor, define
 from .shape import broadcast_shapes
@@ -162,7 +162,7 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
         shape = _shape((size,))
         drawn = _row(lambda draw, source, n, d: draw.normal(source, n, d, mean, std), math.prod(shape), _float(dtype, "normal"), device, generator)
         return made(drawn.reshape(shape), device, requires_grad)
-    if isinstance(std, Tensor) and known((std < 0).any()): raise RuntimeError("normal expects all elements of std >= 0.0")
+    if isinstance(std, Tensor): devices.require(~(std.array < 0), RuntimeError, "normal expects all elements of std >= 0.0")
     like = mean if isinstance(mean, Tensor) else std
     shape = broadcast_shapes(*[tuple(x.shape) for x in (mean, std) if isinstance(x, Tensor)])
     values = [x.detach() if isinstance(x, Tensor) else x for x in (mean, std)]
@@ -194,8 +194,8 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
     if input.is_meta: return input.new_empty((*input.shape[:-1], num_samples), dtype=dtypes.int64)
     (draw, source), xp = _drawing(input.device, generator), namespace(input.array)
     weights = input.array.reshape(-1, input.shape[-1])
-    if not (xp.isfinite(weights).all() and (weights >= 0).all()): raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
-    if (weights.sum(1) == 0).any(): raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
+    devices.require(xp.isfinite(weights) & (weights >= 0), RuntimeError, "probability tensor contains either `inf`, `nan` or element < 0")
+    devices.require(weights.sum(1) != 0, RuntimeError, "invalid multinomial distribution (sum of probabilities <= 0)")
     found = draw.multinomial(source, weights, num_samples, replacement)
     return made(found.reshape(*input.shape[:-1], num_samples).astype(numpy.int64), input.device)
 

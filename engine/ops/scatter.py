@@ -8,7 +8,7 @@ import numpy
 
 from ..backends.batch import Batched
 from ..base import dtypes
-from ..core.devices import known, namespace
+from ..core.devices import known, look, namespace
 from ..core.op import RULES_ONLY, Op, composite, functions, replacing
 from ..core.tensor import Tensor, define
 from .index import Overwriting, Placing, index_put
@@ -185,6 +185,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         raise RuntimeError(f"index_fill_(): Index has to be a vector/scalar, but got {index.ndim} dimensions")
     xp, d = namespace(input.array), wrap_dim(dim, input.ndim)
     chosen = xp.zeros((input.array.shape or (1,))[d], dtype=bool)
+    look(chosen, (index.array,), "index_fill")
     chosen[index.array] = True
     mask = chosen.reshape((-1,) + (1,) * (input.ndim - d - 1)) if input.ndim else chosen[0]
     return masked_fill(input, Tensor._wrap(mask), value)
@@ -204,7 +205,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
     shape[d] = places[d] = 1
     both = list(broadcast_shapes(shape, places))
     wide = expand(input, (*both[:d], input.shape[d], *both[d + 1 :]))
-    if indices.array.__class__ is Batched or indices.numel() and known(indices.min() < 0):
+    if indices.array.__class__ is Batched or indices.is_cuda or indices.numel() and known(indices.min() < 0):
         indices = indices + (indices < 0) * input.shape[d]
     return gather(wide, d, expand(indices, (*both[:d], indices.shape[d], *both[d + 1 :])))
 

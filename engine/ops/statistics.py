@@ -7,7 +7,7 @@ import numpy
 from ..backends.reduction import search
 from ..base import dtypes
 from ..base.return_types import result_type
-from ..core.devices import known, namespace
+from ..core.devices import namespace, require
 from ..core.from_data import tensor
 from ..core.op import RULES_ONLY, Elementwise, Op, composite, replacing
 from ..core.ranges import evenly
@@ -112,11 +112,11 @@ def isin(elements, test_elements, *, assume_unique=False, invert=False):
     return Tensor._wrap(~found if invert else found)
 
 
-def within(index, size):
-    """Return whether all indices are between 0 and size - 1; under `vmap`, those of every sample."""
+def within(index, size, kind, text):
+    """Raise an error unless all indices are between 0 and size - 1; under `vmap`, those of every sample."""
     places = index.array
     while hasattr(places, "inner"): places = places.inner
-    return not places.size or not known((places.min() < 0) | (places.max() >= size))
+    require((places >= 0) & (places < size), kind, text)
 
 
 @composite(method=True, in_place=True)
@@ -133,7 +133,7 @@ def index_reduce(input, dim: int, index: Tensor, source: Tensor, reduce, *, incl
     if source.dtype is not input.dtype: raise RuntimeError(f"index_reduce_(): self ({input.dtype.name}) and source ({source.dtype.name}) must have the same scalar type")
     if source.ndim and (source.ndim <= d or source.shape[d] != index.numel()): raise RuntimeError(f"index_reduce_(): Number of indices ({index.numel()}) should be equal to source.size(dim), for dim {d} of {list(source.shape)}")
     size = input.shape[wrap_dim(dim, input.ndim)] if input.ndim else 1
-    if not within(index, size): raise IndexError(f"index_reduce_(): index out of range: expected 0 to {size - 1}, got others")
+    within(index, size, IndexError, f"index_reduce_(): index out of range: expected 0 to {size - 1}, got others")
     if input.ndim == 0: return scatter_reduce(input, 0, index.reshape(()), source.reshape(()), reduce, include_self=include_self)
     shape = [-1 if i == d else 1 for i in range(input.ndim)]
     places = expand(reshape(index, tuple(shape)), tuple(index.numel() if i == d else n for i, n in enumerate(input.shape)))

@@ -5,7 +5,27 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from .optimizer import Optimizer, count, decayed, held, held_like, library, mix, mix_square, number, one_number, options, plain, start
+import numpy
+
+from ..core.tensor import Tensor
+from .optimizer import (
+    Optimizer,
+    count,
+    counter,
+    decayed,
+    factor,
+    held,
+    held_like,
+    library,
+    mix,
+    mix_square,
+    on_gpu,
+    options,
+    plain,
+    scalar,
+    start,
+    there_number,
+)
 
 
 def _decayed(xp: Any, p: Any, g: Any, lr: float, group: dict, out: Any) -> Any:
@@ -13,7 +33,7 @@ def _decayed(xp: Any, p: Any, g: Any, lr: float, group: dict, out: Any) -> Any:
     if not group["decoupled_weight_decay"]:
         return decayed(xp, p, g, group["weight_decay"], out)
     if group["weight_decay"]:
-        p *= 1 - lr * group["weight_decay"]
+        p *= factor(1 - lr * group["weight_decay"], p)
     return g
 
 
@@ -38,9 +58,9 @@ class Adam(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            start(state, xp, p, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []))
-        t, lr = count(state), number(group["lr"])
-        beta1, beta2 = map(number, group["betas"])
+            start(state, group, xp, p, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []))
+        t, lr = count(state), scalar(group["lr"])
+        beta1, beta2 = map(scalar, group["betas"])
         a, b = self._spare(xp, p, 2)
         g = _decayed(xp, p, g, lr, group, b)
         m, v = state["exp_avg"].array, state["exp_avg_sq"].array
@@ -50,10 +70,10 @@ class Adam(Optimizer):
             largest = state["max_exp_avg_sq"].array
             v = xp.maximum(largest, v, out=largest)
         xp.sqrt(v, out=a)
-        a /= (1 - beta2**t) ** 0.5
+        a /= factor((1 - beta2**t) ** 0.5, a)
         a += group["eps"]
         xp.divide(m, a, out=a)
-        a *= lr / (1 - beta1**t)
+        a *= factor(lr / (1 - beta1**t), a)
         p -= a
 
     def _update_list(self, gpu: Any, given: list, group: dict) -> None:
@@ -61,12 +81,20 @@ class Adam(Optimizer):
         lists = defaultdict(list)
         for p, g, state in given:
             if not state:
-                start(state, library(p), p, *names)
-            lists[p.dtype, count(state)].append((p, g, *[held_like(gpu, p, state, name) for name in names]))
-        options = {"lr": number(group["lr"]), "betas": tuple(map(number, group["betas"])), "decoupled": group["decoupled_weight_decay"]}
+                start(state, group, library(p), p, *names)
+            step = held(state, "step")
+            if on_gpu(step) and step.dtype != numpy.float32:
+                state["step"] = Tensor._wrap(step.astype(numpy.float32))
+            elif not on_gpu(step) and self._found is not None:  # only the GPU knows whether this step is skipped
+                state["step"] = there_number(float(step), p)
+            t = None if on_gpu(held(state, "step")) else count(state)
+            lists[p.dtype, t].append((state["step"].array, (p, g, *[held_like(gpu, p, state, name) for name in names])))
+        options = {"lr": scalar(group["lr"]), "betas": tuple(map(scalar, group["betas"])), "decoupled": group["decoupled_weight_decay"]}
         options |= {name: group[name] for name in ("eps", "weight_decay", "maximize")}
         for (_, t), rows in lists.items():
-            gpu.adam(*zip(*rows, strict=True), step=t, **options)
+            steps, arrays = zip(*rows, strict=True)
+            counted = {"steps": steps} if t is None else {"step": t}
+            gpu.adam(*zip(*arrays, strict=True), **counted, **options, found=self._found)
 
 
 class AdamW(Adam):
@@ -99,24 +127,24 @@ class NAdam(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            state["step"], state["mu_product"] = None, one_number(1)  # in PyTorch's order
-            start(state, xp, p, "exp_avg", "exp_avg_sq")
-        t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
+            state["step"], state["mu_product"] = None, counter(1, group, p)  # in PyTorch's order
+            start(state, group, xp, p, "exp_avg", "exp_avg_sq")
+        t, lr, (beta1, beta2) = count(state), scalar(group["lr"]), map(scalar, group["betas"])
         a, b = self._spare(xp, p, 2)
         g = _decayed(xp, p, g, lr, group, b)
         mu = beta1 * (1.0 - 0.5 * (0.96 ** (t * group["momentum_decay"])))
         mu_next = beta1 * (1.0 - 0.5 * (0.96 ** ((t + 1) * group["momentum_decay"])))
         product = held(state, "mu_product")
-        product *= mu
+        product *= factor(mu, product)
         m, v = state["exp_avg"].array, state["exp_avg_sq"].array
         mix(xp, m, g, beta1, a)
         mix_square(xp, v, g, beta2, a)
-        xp.divide(v, 1 - beta2**t, out=a)
+        xp.divide(v, factor(1 - beta2**t, v), out=a)
         xp.sqrt(a, out=a)
         a += group["eps"]
         so_far = plain(product)
-        p -= g / a * (lr * (1.0 - mu) / (1.0 - so_far))
-        p -= m / a * (lr * mu_next / (1.0 - so_far * mu_next))
+        p -= g / a * factor(lr * (1.0 - mu) / (1.0 - so_far), p)
+        p -= m / a * factor(lr * mu_next / (1.0 - so_far * mu_next), p)
 
 
 class RAdam(Optimizer):
@@ -134,8 +162,8 @@ class RAdam(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            start(state, xp, p, "exp_avg", "exp_avg_sq")
-        t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
+            start(state, group, xp, p, "exp_avg", "exp_avg_sq")
+        t, lr, (beta1, beta2) = count(state), scalar(group["lr"]), map(scalar, group["betas"])
         a, b = self._spare(xp, p, 2)
         g = _decayed(xp, p, g, lr, group, b)
         m, v = state["exp_avg"].array, state["exp_avg_sq"].array
@@ -144,13 +172,14 @@ class RAdam(Optimizer):
         left2 = 1 - beta2**t
         rho_inf = 2 / (1 - beta2) - 1
         rho = rho_inf - 2 * t * beta2**t / left2
-        step = m * (lr / (1 - beta1**t))
-        if rho > 5.0:
+        step, long = m * factor(lr / (1 - beta1**t), p), rho > 5.0 if on_gpu(rho) else bool(rho > 5.0)
+        if long is not False:
             rectified = ((rho - 4) * (rho - 2) * rho_inf / ((rho_inf - 4) * (rho_inf - 2) * rho)) ** 0.5
             xp.sqrt(v, out=a)
             a += group["eps"]
-            step *= rectified * left2**0.5
-            step /= a
+            slow = step * factor(rectified * left2**0.5, p)
+            slow /= a
+            step = slow if long is True else xp.where(long, slow, step)
         p -= step
 
 
@@ -168,8 +197,8 @@ class Adamax(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            start(state, xp, p, "exp_avg", "exp_inf")
-        t, lr, (beta1, beta2) = count(state), number(group["lr"]), group["betas"]
+            start(state, group, xp, p, "exp_avg", "exp_inf")
+        t, lr, (beta1, beta2) = count(state), scalar(group["lr"]), map(scalar, group["betas"])
         a, b = self._spare(xp, p, 2)
         g = decayed(xp, p, g, group["weight_decay"], b)
         m, u = state["exp_avg"].array, state["exp_inf"].array
@@ -179,5 +208,5 @@ class Adamax(Optimizer):
         u *= beta2
         xp.maximum(u, a, out=u)
         xp.divide(m, u, out=a)
-        a *= lr / (1 - beta1**t)
+        a *= factor(lr / (1 - beta1**t), a)
         p -= a

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, check, count, decayed, library, mix, mix_square, number, one_number, options, start
+from .optimizer import Optimizer, check, count, decayed, factor, library, mix, mix_square, one_number, options, scalar, start
 
 
 class Adagrad(Optimizer):
@@ -38,13 +38,14 @@ class Adagrad(Optimizer):
         xp.sqrt(total, out=a)
         a += group["eps"]
         xp.divide(g, a, out=a)
-        a *= number(group["lr"]) / (1 + (t - 1) * group["lr_decay"])
+        a *= factor(scalar(group["lr"]) / (1 + (t - 1) * group["lr_decay"]), a)
         p -= a
 
     def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if group["weight_decay"] != 0:
             raise RuntimeError("weight_decay option is not compatible with sparse gradients")
-        lr, at, total = number(group["lr"]) / (1 + (count(state) - 1) * group["lr_decay"]), tuple(g.indices), state["sum"].array
+        lr = factor(scalar(group["lr"]) / (1 + (count(state) - 1) * group["lr_decay"]), p)
+        at, total = tuple(g.indices), state["sum"].array
         total[at] += g.values * g.values
         p[at] -= lr * g.values / (xp.sqrt(total[at]) + group["eps"])
 
@@ -68,9 +69,9 @@ class RMSprop(Optimizer):
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
             names = {"square_avg": True, "momentum_buffer": group["momentum"] > 0, "grad_avg": group["centered"]}
-            start(state, xp, p, *[name for name, wanted in names.items() if wanted])
+            start(state, group, xp, p, *[name for name, wanted in names.items() if wanted])
         count(state)
-        lr, (a, b) = number(group["lr"]), self._spare(xp, p, 2)
+        lr, (a, b) = factor(scalar(group["lr"]), p), self._spare(xp, p, 2)
         g = decayed(xp, p, g, group["weight_decay"], b)
         v = state["square_avg"].array
         mix_square(xp, v, g, group["alpha"], a)
@@ -109,7 +110,7 @@ class Adadelta(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            start(state, xp, p, "square_avg", "acc_delta")
+            start(state, group, xp, p, "square_avg", "acc_delta")
         count(state)
         a, b, c = self._spare(xp, p, 3)
         g = decayed(xp, p, g, group["weight_decay"], b)
@@ -122,5 +123,5 @@ class Adadelta(Optimizer):
         c /= a
         c *= g
         mix_square(xp, u, c, group["rho"], a)
-        c *= number(group["lr"])
+        c *= factor(scalar(group["lr"]), c)
         p -= c

@@ -26,8 +26,8 @@ _foreach_supported_types = [Tensor]
 
 _params_doc = "params (iterable): the parameters, pairs of names and parameters, or dicts of parameter groups"
 _foreach_doc = "foreach (bool, optional): accepted, without effect"
-_fused_doc = "fused (bool, optional): accepted, without effect"
-_capturable_doc = "capturable (bool, optional): accepted, without effect"
+_fused_doc = "fused (bool, optional): whether steps are counted on the parameters' device (default: None)"
+_capturable_doc = "capturable (bool, optional): whether the step can be captured in a CUDA graph (default: False)"
 _differentiable_doc = "differentiable (bool, optional): whether gradients flow through the step (default: False)"
 _maximize_doc = "maximize (bool, optional): maximize the objective with respect to the params, instead of minimizing (default: False)"
 

@@ -123,7 +123,8 @@ class Optimizer:
     """Base class of optimizers: a subclass passes its `defaults` and defines `_update`, the rule for one parameter.
 
     `params` is an iterable of tensors, of `(name, tensor)` pairs, or of dicts `{"params": ..., "lr": ...}`, the parameter groups.
-    `foreach`, `fused` and `capturable` are accepted everywhere without effect: every update runs in place, on arrays.
+    Every update runs in place, on arrays: `foreach` is accepted everywhere without effect. With `fused` or `capturable`, the steps of
+    parameters on a GPU are counted there, and with `capturable`, `step()` can be captured in a CUDA graph.
     """
 
     state: defaultdict[Any, dict]
@@ -221,10 +222,31 @@ class Optimizer:
 
     _group_tensors_by_device_and_dtype = staticmethod(_group_tensors_by_device_and_dtype)
 
-    def _cuda_graph_capture_health_check(self) -> None:
-        """Do nothing: steps here are the same inside a graph. Third-party optimizers call this before their steps."""
+    def _accelerator_graph_capture_health_check(self) -> None:
+        """Raise RuntimeError if a CUDA graph is captured and a group is not capturable; warn once if all are and none is captured."""
+        if devices.gpu is None:
+            return
+        capturable = all(group.get("capturable") for group in self.param_groups)
+        if devices.gpu.memory.capturing():
+            if not capturable:
+                raise RuntimeError(
+                    f"Attempting CUDA graph capture of step() for an instance of {type(self).__name__} "
+                    "but param_groups' capturable is False."
+                )
+        elif capturable and not self._warned_capturable_if_run_uncaptured:
+            self._warned_capturable_if_run_uncaptured = True
+            warnings.warn(
+                "This instance was constructed with capturable=True or some of all the param_groups came with capturable=True, but step() "
+                "is running without CUDA graph capture. If you never intend to graph-capture this instance, capturable=True can impair "
+                "performance, and you should set capturable=False.",
+                stacklevel=2,
+            )
 
-    _accelerator_graph_capture_health_check = _optimizer_step_code = _cuda_graph_capture_health_check
+    _cuda_graph_capture_health_check = _accelerator_graph_capture_health_check
+    _warned_capturable_if_run_uncaptured = False
+
+    def _optimizer_step_code(self) -> None:
+        """Do nothing: profilers of PyTorch look for the address of its code."""
 
     @staticmethod
     def profile_hook_step(func: Callable) -> Callable:
@@ -243,6 +265,8 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         name = f"{type(self).__name__}.step"
+        if "capturable" in self.defaults:
+            self._accelerator_graph_capture_health_check()
         if self.defaults.get("differentiable"):
             self._recorded(name)
             return loss
@@ -295,6 +319,19 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no update rule")
 
     _update_list: Callable | None = None  # `_update` for parameters on a GPU, [(p, g, state), ...], in one launch for each dtype
+    _found: Any = None  # while a GradScaler steps: an array by which `_update_list` skips the step if it is not 0
+
+    def _can_skip(self, found: list[Tensor]) -> bool:
+        """Whether the kernels can skip the next step by an array on the GPU, and nothing else would notice that it was called."""
+        if self._update_list is None or len(found) != 1 or self.defaults.get("differentiable") or "step" in self.__dict__:
+            return False
+        if type(self).step is not Optimizer.step or self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks:
+            return False
+        if _global_optimizer_pre_hooks or _global_optimizer_post_hooks:
+            return False
+        both = [x.array for group in self.param_groups for p in group["params"] if p._grad is not None for x in (p, p._grad)]
+        gpu = devices.list_kernels([found[0].array])
+        return gpu is not None and all(gpu.alike(*pair) for pair in zip(both[::2], both[1::2], strict=True))
 
     def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         """Update `p` from a sparse gradient, with values `g.values` at unique indices `g.indices`."""
@@ -368,8 +405,9 @@ class Optimizer:
             raise ValueError("loaded state dict contains a parameter group that doesn't match the size of optimizer's group")
         params = dict(zip(chain.from_iterable(g["params"] for g in saved), chain.from_iterable(g["params"] for g in groups), strict=True))
         state: defaultdict[Any, dict] = defaultdict(dict)
+        there = {key for group in saved if group.get("capturable") or group.get("fused") for key in group["params"]}
         for key, value in state_dict["state"].items():
-            state[params.get(key, key)] = _cast(params[key], value) if key in params else deepcopy(value)
+            state[params.get(key, key)] = _cast(params[key], value, counted_there=key in there) if key in params else deepcopy(value)
         for group, loaded in zip(groups, saved, strict=True):
             loaded["params"] = group["params"]
             if "param_names" in group:
@@ -405,17 +443,17 @@ def _fresh() -> dict[str, Any]:
     return {**{name: OrderedDict() for name in moments}, "_steps": 0, "_scratch": {}}
 
 
-def _cast(param: Tensor, value: Any, key: Any = None) -> Any:
-    """Cast loaded state to its parameter's dtype and device; step counts keep their own dtype."""
+def _cast(param: Tensor, value: Any, key: Any = None, counted_there: bool = False) -> Any:
+    """Cast loaded state to its parameter's dtype and device; step counts keep their own, or become float32 with `counted_there`."""
     if isinstance(value, Tensor):
         array = value.array.copy()
-        if key != "step":
+        if key != "step" or counted_there:
             if param.dtype.is_floating_point:
-                array = devices.namespace(array).astype(array, param.array.dtype)
+                array = devices.namespace(array).astype(array, dtypes.F32 if key == "step" else param.array.dtype)
             array = devices.move(array, param.device)
         return Tensor._wrap(array)
     if isinstance(value, dict):
-        return {k: _cast(param, v, k) for k, v in value.items()}
+        return {k: _cast(param, v, k, counted_there) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         return type(value)(_cast(param, v) for v in value)
     return deepcopy(value)
@@ -444,9 +482,24 @@ def number(x: Any) -> float:
     return x.item() if isinstance(x, Tensor) else x
 
 
+def scalar(x: Any) -> Any:
+    """Return a hyperparameter as a number or, if it is a tensor on a GPU, as a 0-d float64 array there: the host does not wait."""
+    return x.array.reshape(()).astype(numpy.float64) if isinstance(x, Tensor) and x.is_cuda else number(x)
+
+
+def on_gpu(x: Any) -> bool:
+    """Whether this is an array on a GPU, not a number, NumPy's array or the cell of a recorded step."""
+    return not isinstance(x, (int, float, numpy.ndarray, recorded.Cell))
+
+
 def plain(x: Any) -> Any:
-    """Return a one-element array as a number, or the cell of a recorded step unchanged."""
-    return x if x.__class__ is recorded.Cell else float(x)
+    """Return a one-element array as a number, or on a GPU in float64; the cell of a recorded step unchanged."""
+    return x.astype(numpy.float64) if on_gpu(x) else x if x.__class__ is recorded.Cell else float(x)
+
+
+def factor(x: Any, p: Any) -> Any:
+    """Return a 0-d array on a GPU in the dtype of `p`, which it would otherwise widen, and a number unchanged."""
+    return x.astype(p.dtype) if on_gpu(x) else x
 
 
 def check(name: str, value: Any, ok: bool) -> None:
@@ -483,21 +536,36 @@ def options(**given: Any) -> dict[str, Any]:
     return given
 
 
-def start(state: dict, xp: Any, p: Any, *names: str) -> None:
+def start(state: dict, group: dict, xp: Any, p: Any, *names: str) -> None:
     """Initialize the state: a step count of 0, and zeros like the parameter under each name."""
-    state["step"] = one_number(0)
+    state["step"] = counter(0, group, p)
     for name in names:
         state[name] = Tensor._wrap(xp.zeros_like(p))
 
 
-def count(state: dict) -> float:
-    """Increment `state["step"]`, a 0-d tensor as in PyTorch, and return it as a number.
+def counter(value: float, group: dict, p: Any) -> Tensor:
+    """Return a 0-d state tensor: on the GPU of the parameter if the group is capturable or fused, else on the CPU."""
+    there = (group.get("capturable") or group.get("fused")) and devices.list_kernels([p]) is not None
+    return there_number(value, p) if there else one_number(value)
 
-    Raises RuntimeError while a CUDA graph is captured, since a replay would not count.
+
+def there_number(value: float, p: Any) -> Tensor:
+    """Return a 0-d float32 state tensor on the GPU of an array."""
+    with p.device:
+        return Tensor._wrap(library(p).full((), value, dtypes.F32))
+
+
+def count(state: dict) -> Any:
+    """Increment `state["step"]`, a 0-d tensor as in PyTorch, and return it as a number, or if it is on a GPU as a 0-d float64 array.
+
+    Raises RuntimeError while a CUDA graph is captured, since a replay would not count on the host.
     """
+    step = held(state, "step")
+    if on_gpu(step):
+        step += 1
+        return step.astype(numpy.float64)
     if devices.gpu is not None and devices.gpu.memory.capturing():
         raise RuntimeError("the optimizer counts its steps on the host, and a replay would not count; call its step() outside of the graph")
-    step = held(state, "step")
     step += 1
     return float(step)
 
@@ -510,7 +578,7 @@ def held(state: dict, name: str) -> Any:
 
 
 def one_number(value: float) -> Tensor:
-    """Return a 0-d state tensor in float32, or in float64 if that is the default dtype."""
+    """Return a 0-d state tensor on the CPU in float32, or in float64 if that is the default dtype."""
     return Tensor._wrap(numpy.full((), value, dtypes.default.numpy if dtypes.default is dtypes.float64 else dtypes.F32))
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 from ..core.tensor import Tensor
-from .optimizer import Optimizer, count, decayed, held, held_like, library, number, one_number, options, plain, start
+from .optimizer import Optimizer, count, counter, decayed, factor, held, held_like, library, on_gpu, options, plain, scalar, start
 
 
 class SGD(Optimizer):
@@ -40,19 +40,26 @@ class SGD(Optimizer):
                 buffer.array *= momentum
                 buffer.array += g
             g = g + momentum * buffer.array if group["nesterov"] else buffer.array
-        xp.multiply(g, number(group["lr"]), out=step)
+        xp.multiply(g, factor(scalar(group["lr"]), p), out=step)
         p -= step
 
     def _update_list(self, gpu: Any, given: list, group: dict) -> None:
         lists = defaultdict(list)
         for p, g, state in given:
             first = group["momentum"] != 0 and state.get("momentum_buffer") is None
-            if first:
-                state["momentum_buffer"] = Tensor._wrap(library(p).empty_like(p))
+            if first:  # zeros, in case the step is skipped
+                first, xp = self._found is None, library(p)
+                state["momentum_buffer"] = Tensor._wrap(xp.empty_like(p) if first else xp.zeros_like(p))
             lists[p.dtype, first].append((p, g, held_like(gpu, p, state, "momentum_buffer") if group["momentum"] else None))
         options = {name: group[name] for name in ("momentum", "dampening", "weight_decay", "nesterov", "maximize")}
         for (_, first), rows in lists.items():
-            gpu.sgd(*zip(*rows, strict=True), lr=number(group["lr"]), first=first, **options)
+            gpu.sgd(*zip(*rows, strict=True), lr=scalar(group["lr"]), first=first, **options, found=self._found)
+
+    def _can_skip(self, found: list[Tensor]) -> bool:
+        # with dampening, a buffer of zeros differs from one that is still to be filled
+        return super()._can_skip(found) and not any(
+            group["dampening"] and not self.state.get(p) for group in self.param_groups for p in group["params"]
+        )
 
     def _update_sparse(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if group["weight_decay"] != 0:
@@ -60,7 +67,7 @@ class SGD(Optimizer):
         if group["momentum"]:
             self._update(xp, p, g + xp.zeros_like(p), state, group)
         else:
-            p[tuple(g.indices)] -= number(group["lr"]) * g.values
+            p[tuple(g.indices)] -= factor(scalar(group["lr"]), p) * g.values
 
 
 class ASGD(Optimizer):
@@ -79,28 +86,28 @@ class ASGD(Optimizer):
         ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
-        lr, lambd = number(group["lr"]), group["lambd"]
+        lr, lambd = scalar(group["lr"]), group["lambd"]
         if not state:
             state["step"] = None  # these are in PyTorch's order
             for name, value in (("eta", lr), ("mu", 1)):
-                state[name] = one_number(0)
+                state[name] = counter(0, group, p)
                 state[name].array[...] = value  # may be a tensor
-            start(state, xp, p, "ax")
+            start(state, group, xp, p, "ax")
         t = count(state)
         (spare,) = self._spare(xp, p, 1)
         g = decayed(xp, p, g, group["weight_decay"], spare)
         eta, mu, ax = plain(held(state, "eta")), plain(held(state, "mu")), state["ax"].array
-        step = g * eta
-        p *= 1 - lambd * eta
+        step = g * factor(eta, p)
+        p *= factor(1 - lambd * eta, p)
         p -= step
-        if mu == 1:
+        if not on_gpu(mu) and mu == 1:
             ax[...] = p
         else:
             xp.subtract(p, ax, out=spare)
-            spare *= mu
+            spare *= factor(mu, p)
             ax += spare
         state["eta"].array[...] = lr / (1 + lambd * lr * t) ** group["alpha"]
-        state["mu"].array[...] = 1 / max(1.0, t - group["t0"])
+        state["mu"].array[...] = 1 / (xp.maximum(1.0, t - group["t0"]) if on_gpu(t) else max(1.0, t - group["t0"]))
 
 
 class Rprop(Optimizer):
@@ -122,8 +129,9 @@ class Rprop(Optimizer):
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
         if not state:
-            start(state, xp, p, "prev")
-            state["step_size"] = Tensor._wrap(xp.full_like(p, number(group["lr"])))
+            start(state, group, xp, p, "prev")
+            state["step_size"] = Tensor._wrap(xp.zeros_like(p))
+            state["step_size"].array[...] = scalar(group["lr"])
         count(state)
         (shrink, grow), (least, most) = group["etas"], group["step_sizes"]
         previous, size = state["prev"].array, state["step_size"].array

@@ -177,11 +177,27 @@ describe("the memory tab", () => {
   });
 
   it("shows a GPU's pool, used and held, as a gap below a dotted line", async () => {
-    const gpu = { name: "GPU", index: 0, used: 3e8, held: 5e8, taken: 9e8, total: 8e9, utilisation: 37, missing: "" };
-    const { one, pane } = await open((kernel) => (kernel.gpu = gpu));
+    const gpu = { name: "GPU", index: 0, used: 3e8, held: 5e8, peak: 4e8, taken: 9e8, total: 8e9, utilisation: 37, missing: "" };
+    const { one, pane } = await open((kernel) => (kernel.gpus = [gpu]));
     expect(one("wb-machine").textContent).toContain("GPU 37 % busy");
-    expect(one("wb-machine").textContent).toContain("pool uses 300 MB of 500 MB held (200 MB free in pieces)");
+    expect(one("wb-machine").textContent).toContain("pool uses 300 MB of 500 MB held (200 MB, 40 %, free in pieces), at most 400 MB");
+    expect(one("wb-machine").textContent).toContain("device 900 MB of 8 GB, 7.1 GB free");
     expect(pane.element.querySelectorAll("line.pool")).toHaveLength(1);
+  });
+
+  it("counts a GPU's bytes apart from the host's", async () => {
+    const { pane } = await open((kernel) => (kernel.devices = [{ device: "cpu", now: 128, peak: 256 }, { device: "cuda:0", now: 3e6, peak: 5e6 }]));
+    expect(pane.element.textContent).toContain("128 Bon cpu, at most 256 B");
+    expect(pane.element.textContent).toContain("3 MBon cuda:0, at most 5 MB");
+  });
+
+  it("tells several GPUs apart", async () => {
+    const gpu = { name: "GPU", index: 1, used: 3e8, held: 3e8, peak: 4e8, taken: 9e8, total: 8e9, utilisation: null, missing: "no nvml" };
+    const { one } = await open((kernel) => (kernel.gpus = [gpu, { ...gpu, index: 0, used: 1e8 }]));
+    const told = one("wb-machine").textContent ?? "";
+    expect(told).toContain("GPU cuda:1 pool uses 300 MB of 300 MB held, at most 400 MB");
+    expect(told).toContain("GPU cuda:0 pool uses 100 MB of 300 MB held (200 MB, 67 %, free in pieces)");
+    expect(told.split("no nvml")).toHaveLength(2);
   });
 
   it("a kernel that is silent about the machine is no trouble on the screen", async () => {

@@ -43,7 +43,7 @@ class FakeCupy:
 
     def __init__(self, monkeypatch: Any) -> None:
         self.guards: list[Guarded] = []
-        self.cuda = types.SimpleNamespace(alloc_pinned_memory=lambda n: numpy.zeros(n, numpy.uint8))
+        self.get_default_pinned_memory_pool = lambda: types.SimpleNamespace(malloc=lambda n: numpy.zeros(n, numpy.uint8))
         self._monkeypatch = monkeypatch
         monkeypatch.setattr(Array, "__new__", lambda cls, shape, dtype: self.empty(shape, dtype), raising=False)  # not called by views
 
@@ -79,6 +79,9 @@ class FakeCupy:
 
     def arange(self, *bounds: int, dtype: Any = None) -> Array:
         return self.array(numpy.arange(*bounds, dtype=dtype))
+
+    def concatenate(self, arrays: Any, axis: int = 0) -> Array:
+        return self.array(numpy.concatenate(arrays, axis))
 
     def argsort(self, x: Array, axis: int = -1) -> Array:
         return numpy.argsort(x, axis, kind="stable").view(Array)

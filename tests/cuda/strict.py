@@ -23,8 +23,7 @@ import numpy
 import scipy.special
 from cupy._core import _routines_logic, _routines_math, _routines_statistics
 from host_cuda import captured
-from strict_arrays import CORE, UNSUPPORTED, array, arrays_of, from_interface, ndarray, new, quiet, view
-from syncs import record
+from strict_arrays import CORE, UNSUPPORTED, array, arrays_of, from_interface, ndarray, new, quiet, view, waited
 
 # -- kernels -----------------------------------------------------------------------------------------------------------------
 
@@ -358,7 +357,7 @@ def _solved(name: str, compute: Callable, a: Any, *rest: Any) -> Any:
     kind, out_kind = util.linalg_common_type(*arrays)
     asks = config.get_config_linalg() == "raise"
     if asks and name not in ("det", "slogdet"):
-        record(name)
+        waited(name, bool)
     given = [one._host.astype(kind) if isinstance(one, ndarray) else one for one in (a, *rest)]
     with quiet():
         try:

@@ -12,7 +12,7 @@ import host_cuda
 import numpy
 from cupy._core import _scalar
 from cupy._core.flags import Flags
-from syncs import as_one, record
+from syncs import as_one, called, record
 
 quiet = functools.partial(numpy.errstate, all="ignore")  # a GPU has no warnings for overflow, division by zero and nan
 UNSUPPORTED = "Unsupported type {}"
@@ -212,7 +212,7 @@ class ndarray:
     def nonzero(self) -> tuple[ndarray, ...]:
         if not self.ndim:
             raise DeprecationWarning("calling nonzero on 0d arrays is deprecated")
-        record("nonzero")
+        waited("nonzero", int)
         return tuple(map(new, numpy.nonzero(self._host)))
 
     def compress(self, condition: Any, axis: int | None = None, out: Any = None) -> ndarray:
@@ -413,6 +413,12 @@ def from_interface(obj: Any) -> ndarray:
     return ndarray(told["shape"], dtype, host_cuda.MemoryPointer(memory, 0), told.get("strides"))
 
 
+def waited(what: str, kind: type) -> None:
+    """Read a number from the GPU, as CuPy does there by int() or bool() of an array."""
+    with called(what):
+        kind(ndarray((), numpy.int64))
+
+
 def index(x: ndarray, key: Any) -> tuple[tuple, bool]:
     """A key for NumPy, and whether CuPy would copy. Integers in arrays wrap around; a boolean mask makes the host wait."""
     keys = list(key) if isinstance(key, tuple) else [key]
@@ -429,7 +435,7 @@ def index(x: ndarray, key: Any) -> tuple[tuple, bool]:
             advanced = True
             if k.dtype.kind == "b":
                 if k.size:
-                    record("boolean mask")
+                    waited("boolean mask", int)
                 keys[i] = k._host
             elif k.dtype.kind in "iu":
                 n = x.shape[axis] if axis < x.ndim else 1

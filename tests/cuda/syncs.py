@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ENGINE = f"{Path(__file__).resolve().parents[2] / 'engine'}/"
+
+
+WRAPPER = f"{ENGINE}backends/gpu/waiting.py"  # around every call that waits
 
 
 class Sync(NamedTuple):
@@ -23,10 +27,12 @@ class Sync(NamedTuple):
 found: list[Sync] = []  # what has been recorded; tests clear it
 listeners: list[Callable[[str], None]] = []  # called for each wait; they raise where the host cannot wait
 _inside = 0  # above 0 while a call that has been recorded is running
+_name = ""  # in a `called` block, the name of the waits
 
 
 def record(what: str) -> None:
     """Note that the host waits here."""
+    what = _name or what
     if not _inside:
         for listener in listeners:
             listener(what)
@@ -49,6 +55,17 @@ class as_one:
         _inside -= 1
 
 
+@contextlib.contextmanager
+def called(name: str) -> Iterator[None]:
+    """Record the waits of a block under this name."""
+    global _name
+    _name = name
+    try:
+        yield
+    finally:
+        _name = ""
+
+
 def _cause() -> tuple[str, str, str, bool]:
     """Walk the stack outwards: to the op, and on to the program."""
     from engine.backends.primitives import PRIMITIVES
@@ -59,7 +76,9 @@ def _cause() -> tuple[str, str, str, bool]:
     while frame is not None:
         code, names = frame.f_code, frame.f_locals
         folder = code.co_filename.rpartition("/")[0]
-        if ENGINE in code.co_filename:
+        if code.co_filename == WRAPPER:
+            pass
+        elif ENGINE in code.co_filename:
             caller = caller if "<locals>" in code.co_qualname and caller else code.co_qualname
         elif caller and "/site-packages/" not in code.co_filename and not code.co_filename.startswith("<"):
             break

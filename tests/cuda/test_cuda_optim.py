@@ -126,21 +126,69 @@ def test_complex_numbers_are_pairs(gpu):
 
 
 def test_a_step_is_skipped_on_the_device(gpu):
-    """With `found` set nothing changes; bias is corrected for the steps taken, not for those counted by the host."""
+    """With `found` set nothing changes; bias is corrected for the steps taken, which are counted on the device."""
     start, gradients = draw("float32", 0), [draw("float32", 1)]
-    yes, no, one = gpu.array(numpy.float32(1)), gpu.array(numpy.float32(0)), gpu.array(numpy.int32(1))
+    yes, no = gpu.array(numpy.float32(1)), gpu.array(numpy.float32(0))
+    steps = placed(gpu, [numpy.zeros(1, "float32")] * len(start))
     for a, b in zip(adam(gpu, start, gradients, ADAM[0], found=yes), start, strict=True):
         assert a.tobytes() == b.tobytes()
+    for a, b in zip(adam(gpu, start, gradients, ADAM[0], found=yes, steps=steps), start, strict=True):
+        assert a.tobytes() == b.tobytes()
+    assert all(step == 0 for step in steps)
     params = placed(gpu, start)
     options = {"lr": 1.0, "momentum": 0.9, "dampening": 0.0, "weight_decay": 0.0, "nesterov": False, "maximize": False, "first": True}
     kernels.sgd(params, placed(gpu, gradients[0]), placed(gpu, start), **options, found=yes)
     assert all(a.tobytes() == b.tobytes() for a, b in zip(params, start, strict=True))
     once = adam(gpu, start, gradients, ADAM[0])
-    kernels_adam = kernels.adam
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels, "adam", lambda *lists, step, **more: kernels_adam(*lists, step=step + 1, **more))
-        again = adam(gpu, start, gradients, ADAM[0], skipped=one, found=no)
-    assert all(a.tobytes() == b.tobytes() for a, b in zip(again, once, strict=True))
+    again = adam(gpu, start, gradients, ADAM[0], found=no, steps=steps)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(again, once, strict=True)) and all(step == 1 for step in steps)
+
+
+def test_each_parameter_has_its_own_count(gpu):
+    start, gradients = draw("float32", 0, [5, 40000]), draw("float32", 1, [5, 40000])
+    params, state = placed(gpu, start), [placed(gpu, [p * 0 for p in start]) for _ in range(2)]
+    steps = [gpu.array(numpy.float32(t)) for t in (0, 6)]
+    options = {"weight_decay": 0.0, "decoupled": False, "maximize": False, **ADAM[0]}
+    kernels.adam(params, placed(gpu, gradients), *state, **options, steps=steps)
+    assert [float(step) for step in steps] == [1, 7]
+    for found, p, g, t in zip(params, start, gradients, (1, 7), strict=True):
+        means = [0.2 * g.astype(float) / (1 - 0.8**t), 0.1 * g.astype(float) ** 2 / (1 - 0.9**t)]
+        assert numpy.abs(found - (p - 0.1 * means[0] / (numpy.sqrt(means[1]) + 1e-3))).max() < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam"])
+def test_rates_may_be_on_the_device(gpu, kind):
+    start, gradients, lr = draw("float32", 0), [draw("float32", 1)], gpu.array(numpy.float64(0.1))
+    if kind == "adam":
+        options = {**ADAM[3], "lr": lr, "betas": (0.8, gpu.array(numpy.float64(0.9)))}
+        found, expected = adam(gpu, start, gradients, options), adam(gpu, start, gradients, ADAM[3])
+    else:
+        options = {"momentum": 0, "dampening": 0, "weight_decay": 0.2, "nesterov": False, "maximize": False, "first": True}
+        found, expected = placed(gpu, start), placed(gpu, start)
+        kernels.sgd(found, placed(gpu, gradients[0]), [], lr=lr, **options)
+        kernels.sgd(expected, placed(gpu, gradients[0]), [], lr=0.1, **options)
+    assert all(a.tobytes() == b.tobytes() for a, b in zip(found, expected, strict=True))
+
+
+@each_float
+@pytest.mark.parametrize("p", [1.0, 3.0, 0.5, math.inf])
+def test_other_norms(gpu, d, p):
+    grads, more = draw(d, 1), draw("float64", 2)
+    values = numpy.concatenate([a.astype(float) for a in (*grads, *more)])
+    norm = kernels.total_norm([*placed(gpu, grads), *placed(gpu, more)], p)
+    assert norm.dtype == "float64" and numpy.allclose(norm, numpy.linalg.norm(values, p), rtol=1e-12)
+    grads[-1][0] = numpy.nan
+    assert numpy.isnan(kernels.total_norm(placed(gpu, grads), p))
+
+
+@each_float
+def test_limit(gpu, d):
+    grads = draw(d, 1)
+    grads[-1][:3] = numpy.nan, numpy.inf, -numpy.inf
+    held = placed(gpu, grads)
+    kernels.limit(held, 0.75)
+    for a, b in zip(held, grads, strict=True):
+        assert a.tobytes() == numpy.clip(b, d.type(-0.75), d.type(0.75)).astype(d).tobytes()
 
 
 @each_float
@@ -193,7 +241,7 @@ def test_the_scale_adapts(gpu, monkeypatch):
     p = engine.ones(1, requires_grad=True)
     optimizer = engine.optim.SGD([p], lr=0.0)
     scale = gpu.array(numpy.float32(2.0**10))
-    taken, skipped, found = gpu.zeros((), numpy.int32), gpu.zeros((), numpy.int32), gpu.zeros((), numpy.float32)
+    taken, found = gpu.zeros((), numpy.int32), gpu.zeros((), numpy.float32)
     for bad in (0, 0, 1, 0, 1, 1, 0, 0, 0, 0):
         optimizer.zero_grad()
         scaler.scale(p.sum()).backward()
@@ -201,11 +249,10 @@ def test_the_scale_adapts(gpu, monkeypatch):
         scaler.step(optimizer)
         scaler.update()
         found[...] = bad
-        kernels.adapt(scale, taken, found, 3.0, 0.25, 2, skipped)
+        kernels.adapt(scale, taken, found, 3.0, 0.25, 2)
         assert float(scale) == scaler.get_scale() and int(taken) == scaler._get_growth_tracker()
-    assert skipped == 3
     scale[...], taken[...], found[...] = 3e38, 1, 0
-    kernels.adapt(scale, taken, found, 3.0, 0.25, 2, skipped)
+    kernels.adapt(scale, taken, found, 3.0, 0.25, 2)
     assert float(scale) == numpy.float32(3e38) and taken == 0  # an infinite scale would make every gradient infinite
 
 
@@ -288,7 +335,7 @@ def test_gradients_are_clipped_without_a_synchronization(gpu, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(engine.Tensor, "item", lambda self: pytest.fail("the host waits"))
         norm = engine.nn.utils.clip_grad_norm_(there, 2.0)
-    assert launch.driver.launches == ["squares", "root", "clip"] and isinstance(norm.array, Array) and norm.dtype is engine.float32
+    assert launch.driver.launches == ["powers", "root", "clip"] and isinstance(norm.array, Array) and norm.dtype is engine.float32
     assert abs(float(norm.array) - engine.nn.utils.clip_grad_norm_(host, 2.0).item()) < 1e-5
     near([p.grad.array for p in there], [p.grad.array for p in host], 1, numpy.dtype("float32"))
 
@@ -309,13 +356,13 @@ def test_gradients_are_unscaled_without_a_synchronization(gpu, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(engine.Tensor, "item", lambda self: pytest.fail("the host waits"))
             scalers[1].unscale_(optimizers[1])
-        for scaler, optimizer in zip(scalers, optimizers, strict=True):
-            scaler.step(optimizer)
+        scalers[0].step(optimizers[0])
         with monkeypatch.context() as patch:
             patch.setattr(engine.Tensor, "item", lambda self: pytest.fail("the host waits"))
+            scalers[1].step(optimizers[1])
             scalers[1].update()
         scalers[0].update()
-        assert launch.driver.launches == ["unscale", *["sgd"] * (step != 2), "adapt"]
+        assert launch.driver.launches == ["unscale", "sgd", "adapt"]
         assert scalers[0].state_dict() == scalers[1].state_dict()
     near([p.array for p in there], [p.array for p in host], 5, numpy.dtype("float32"))
 
@@ -327,7 +374,7 @@ def test_gradients_are_unscaled_without_a_synchronization(gpu, monkeypatch):
     ("right", "wrong"),
     [
         ("  }\n  __syncthreads();\n  const C size", "  }\n  const C size"),
-        ("sums[threadIdx.x / 32] = x;\n  __syncthreads();", "sums[threadIdx.x / 32] = x;"),
+        ("shared[threadIdx.x / 32] = x;\n  __syncthreads();", "shared[threadIdx.x / 32] = x;"),
         ("i < size; i += BLOCK)", "i <= size; i += BLOCK)"),
         ("i += BLOCK * V", "i += BLOCK"),
         ("each<4, 0b1101>", "each<4, 0b0101>"),
@@ -351,7 +398,7 @@ def test_a_planted_fault_is_caught(monkeypatch, right, wrong):
 def test_it_compiles_for_the_gpus(arch, T):
     ptx = launch.compiled(launch.source("optim.cu", T=T), arch)
     bodies = dict(re.findall(r"\.entry (\w+)\((.*?)\n}", ptx if isinstance(ptx, str) else ptx.decode(), re.S))
-    assert set(bodies) == {"sgd", "adam", "squares", "root", "clip", "unscale", "adapt"}
-    for name in ("sgd", "adam", "squares", "clip", "unscale"):  # addresses from a table are generic ones
+    assert set(bodies) == {"sgd", "count", "adam", "powers", "root", "limit", "clip", "unscale", "adapt"}
+    for name in ("sgd", "adam", "powers", "limit", "clip", "unscale"):  # addresses from a table are generic ones
         assert re.search(r"ld\.v" + ("2" if T == "double" else "4"), bodies[name]), name
-        assert name == "squares" or re.search(r"st\.v" + ("2" if T == "double" else "4"), bodies[name]), name
+        assert name == "powers" or re.search(r"st\.v" + ("2" if T == "double" else "4"), bodies[name]), name

@@ -5,6 +5,8 @@ On any machine with CuPy the GPU is a stand-in (`strict`); where there is one, t
 
 from __future__ import annotations
 
+import gc
+
 import ml_dtypes
 import numpy
 import pytest
@@ -152,41 +154,6 @@ def test_the_host_waits_only_where_the_table_says(stand_in):
     known = waits.names(waits.OPS)
     assert {name: one for name, one in waiting.items() if name not in known} == {}
     assert known - set(waiting) == set(), "they no longer wait"
-
-
-def test_a_step_of_training_waits_for_the_loss_only(stand_in):
-    """A network of linear layers, with clipped gradients."""
-    net = engine.nn.Sequential(
-        engine.nn.Linear(4, 8), engine.nn.LayerNorm(8), engine.nn.GELU(), engine.nn.Dropout(0.0), engine.nn.Linear(8, 2)
-    )
-    net.to("cuda")
-    optimizer = engine.optim.AdamW(net.parameters(), 0.1)
-    x, y = engine.randn(5, 4, device="cuda"), engine.randn(5, 2, device="cuda")
-    for _ in range(3):
-        syncs.found.clear()
-        optimizer.zero_grad()
-        loss = engine.nn.functional.mse_loss(net(x), y)
-        loss.backward()
-        engine.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-        optimizer.step()
-        loss.item()
-        assert [one.caller for one in syncs.found] == ["Tensor.item"]
-
-
-def test_scaled_gradients_are_looked_at_together(stand_in):
-    """The host waits no more often for many parameters than for few."""
-    waiting = []
-    for layers in (1, 5):
-        net = engine.nn.Sequential(*[engine.nn.Linear(3, 3) for _ in range(layers)]).to("cuda")
-        optimizer, scaler = engine.optim.SGD(net.parameters(), 0.1), engine.amp.GradScaler("cuda")
-        with engine.autocast("cuda"):
-            loss = net(engine.ones(4, 3, device="cuda")).pow(2).mean()
-        scaler.scale(loss).backward()
-        syncs.found.clear()
-        scaler.step(optimizer)
-        scaler.update()
-        waiting.append([(one.what, one.caller) for one in syncs.found])
-    assert waiting[0] == waiting[1] and {what for what, _ in waiting[0]} == {"get"}
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------------------
@@ -342,6 +309,7 @@ def test_one_right_side_for_several_matrices(gpu):
 def test_a_full_gpu_is_a_runtime_error(stand_in):
     pool = stand_in.cupy.get_default_memory_pool()
     kept = engine.ones(2, device="cuda")
+    gc.collect()  # what other tests left
     pool.free_all_blocks()
     pool.set_limit(size=pool.total_bytes() + 512)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 import syncs
 from on_stand_in import installed
@@ -32,6 +34,28 @@ def test_peaks_are_counted_from_the_reset_on(stand_in):
     cuda.reset_peak_memory_stats(0)
     assert cuda.max_memory_allocated() == start and cuda.max_memory_reserved() < held
     assert first.sum().item() == 1000
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64"])
+def test_writing_in_place_takes_no_memory_and_one_kernel(stand_in, name):
+    def made(device):
+        x = engine.arange(12, dtype=getattr(engine, name), device=device).reshape(3, 4) + 1
+        return x, x[1], engine.arange(1, 5, dtype=x.dtype, device=device), engine.ones_like(x)
+
+    def written(x, view, row, other):
+        x.add_(1.5).mul_(row).lerp_(other, 0.25).sub_(row.expand(3, 4)).abs_().sqrt_().clamp_(0, 2)
+        view.addcmul_(row, row, value=0.1)
+        return x, view
+
+    driver = importlib.import_module("engine.backends.gpu.launch").driver
+    tensors, expected = made("cuda"), written(*made("cpu"))
+    engine.cuda.reset_peak_memory_stats()
+    before = engine.cuda.memory_allocated()
+    driver.launches.clear()
+    x, view = written(*tensors)
+    assert len(driver.launches) == 8 and engine.cuda.max_memory_allocated() == before
+    engine.testing.assert_close((x.cpu(), view.cpu()), expected)
+    assert x._version == expected[0]._version == 8
 
 
 def test_properties_of_the_gpu(stand_in):

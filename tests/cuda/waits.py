@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 OPS = {  # why -> the functions of the array interface, and ops, in which the host waits
-    "an index must be within bounds, or the error says where": "class_pick flat_scatter",
-    "numbers outside of [0, 1] are refused": "binary_cross_entropy",
     "the shape of the result depends on values": "count_integers getitem index_put mode put_zeros",
     "by default, the bounds are those of the data": "histogram",
-    "whether to divide depends on there being a zero": "cumprod prod",
     "cuSOLVER may fail, which is an error": "cholesky cofactor eigh inv pinv qr quotients solve_matrix svd",
     "computed on the host, for lack of a kernel": """
         cholesky_ex cholesky_inverse ctc eig lu_factor matrix_exp solve_triangle
@@ -19,11 +16,9 @@ OPS = {  # why -> the functions of the array interface, and ops, in which the ho
 FUNCTIONS = {  # why -> functions of the engine that a program calls
     "the program asks for a value": "Tensor.__bool__ Tensor.__format__ Tensor.__index__ Tensor.item Tensor.tolist _allclose",
     "a checkpoint is written on the host": "save",
-    "random numbers are drawn on the host, from the probabilities that are given": "multinomial Categorical.sample MixtureSameFamily.sample",
-    "an order in which to visit a data set is drawn with the default device": "Pass.__next__ random_split",
     "lengths are numbers on the host": "pack_padded_sequence pad_packed_sequence",
-    "an index is a number on the host, or must be within bounds": "getitem.operate assign",
-    "an argument must be within bounds": "gaussian_nll_loss one_hot Normal.sample",
+    "an index is a number on the host": "getitem.operate assign",
+    "negative variances are refused": "gaussian_nll_loss",
     "the arguments of a distribution are validated": """
         Categorical.__init__ Categorical.log_prob MixtureSameFamily.log_prob MultivariateNormal.__init__ MultivariateNormal.log_prob
         Normal.__init__ Normal.log_prob

@@ -18,6 +18,7 @@ from engine.core import devices
 
 from ..recording.recorder import Recorder
 from ..recording.recording import Recording, recent
+from ..recording.source import Sources
 from .graph import Graph
 
 FORWARD, BACKWARD = 0, 1
@@ -291,6 +292,18 @@ def seconds_text(seconds: float) -> str:
     return f"{seconds / unit:.{0 if seconds >= 10 * unit else 1}f} {name}"
 
 
+def waited(recording: Recording) -> str:
+    """A sentence on how often and how long the host waited for a GPU, and the line that waited longest; "" if it never did."""
+    waits = [one for one in recording.waits.found.values() if one.what != "copy"]
+    if not waits:
+        return ""
+    longest = max(waits, key=lambda one: sum(one.seconds))
+    site = Sources().site(longest.code, longest.lasti)
+    at = "" if site is None else f", the longest at line {site.line} of {site.cell or site.file}: {site.text.strip()}"
+    times, seconds = (sum(sum(column) for column in columns) for columns in ([w.counts for w in waits], [w.seconds for w in waits]))
+    return f"The host waited for a GPU {times:,} time{'s' if times > 1 else ''}, {seconds_text(seconds)}{at}"
+
+
 # -- as text -----------------------------------------------------------------------------------------------------------------
 
 
@@ -307,6 +320,7 @@ def report(recording: Recording, graph: Graph) -> str:
     lines[0] += f", {seconds_text(max(0.0, times.seconds - forward - backward))} between them, recording included"
     found = cost(recording)
     lines += [found.sentence] if found is not None else []
+    lines += [told] if (told := waited(recording)) else []
     everything = forward + backward
 
     def table(title: str, totals: list[Total], name: Any) -> None:

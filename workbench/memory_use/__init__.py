@@ -27,9 +27,10 @@ def answer(recording: Recording, re: int | None, graph: Any) -> tuple[protocol.M
     shares = Shares(log, graph)
     savers, saving = shares.savers()
     row = int(log.rows_of_events()[log.peak_event]) if log.count else -1
+    devices = [protocol.DeviceBytes(name, int(live[-1]), int(live.max())) for name, live in log.by_device().items()]
     message = protocol.Memory(
-        re, recording.name, log.now, log.peak, row, _totals(log), recording.held_alone(), told, found, held, shares.ops(), shares.lines(),
-        shares.modules(), savers, saving,
+        re, recording.name, log.now, log.peak, row, _totals(log), devices, recording.held_alone(), told, found, held, shares.ops(),
+        shares.lines(), shares.modules(), savers, saving,
     )  # fmt: skip
     return message, buffers
 

@@ -60,4 +60,4 @@ def bytes_of_kernel(session: Session, request: protocol.AskBytes, client: Client
         newest.settle()
     live, peak, running = (0, 0, False) if newest is None else (newest.now, newest.peak, newest.live)
     name = "" if newest is None else newest.name
-    return [(protocol.Bytes(request.id, name, live, peak, running, device.resident(), device.gpu(), session.waits).to_json(), [])]
+    return [(protocol.Bytes(request.id, name, live, peak, running, device.resident(), device.gpus(), session.waits).to_json(), [])]

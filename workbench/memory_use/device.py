@@ -1,4 +1,4 @@
-"""The machine's current memory: this process's resident set; for a GPU, CuPy's pool, the device's memory and its utilization.
+"""The machine's current memory: this process's resident set; for each GPU, the pools, the device's memory and its utilization.
 
 Nothing here runs until a view requests it.
 """
@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib
 import os
 from pathlib import Path
-from typing import Any
 
+from engine import cuda
 from engine.core import devices
 
 from .. import protocol
@@ -29,34 +29,26 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def gpu() -> protocol.Gpu | None:
-    """The state of the current GPU; None until a tensor has been put on a GPU."""
+def gpus() -> list[protocol.Gpu]:
+    """The state of the current GPU and of the others on which the pools hold memory; empty until a tensor has been put on a GPU."""
     if devices.gpu is None:
-        return None
-    cupy = devices.gpu.cupy
-    runtime, pool = cupy.cuda.runtime, cupy.get_default_memory_pool()
-    index = int(runtime.getDevice())  # of this thread
-    free, total = runtime.memGetInfo()
-    name = runtime.getDeviceProperties(index)["name"]
-    busy, missing = _utilisation(runtime, index)
-    return protocol.Gpu(
-        name.decode() if isinstance(name, bytes) else str(name), index, pool.used_bytes(), pool.total_bytes(), total - free, total, busy,
-        missing,
-    )  # fmt: skip
+        return []
+    current = cuda.current_device()
+    others = [index for index in range(cuda.device_count()) if index != current and cuda.memory_reserved(index)]
+    return [_gpu(index) for index in (current, *others)]
 
 
-def _utilisation(runtime: Any, index: int) -> tuple[int | None, str]:
-    """The GPU utilization in percent, as nvidia-smi shows it, and ""; or None and the reason why it is unknown.
+def _gpu(index: int) -> protocol.Gpu:
+    free, total = cuda.mem_get_info(index)
+    used, held, peak = cuda.memory_allocated(index), cuda.memory_reserved(index), cuda.max_memory_allocated(index)
+    return protocol.Gpu(cuda.get_device_name(index), index, used, held, peak, total - free, total, *_utilisation(index))
 
-    The driver's GPU indices ignore CUDA_VISIBLE_DEVICES, so the GPU is looked up by its PCI bus address.
-    """
+
+def _utilisation(index: int) -> tuple[int | None, str]:
+    """The GPU utilization in percent, as nvidia-smi shows it, and ""; or None and the reason why it is unknown."""
     try:
-        nvml = importlib.import_module("pynvml")
-    except ImportError:
+        return cuda.utilization(index), ""
+    except ModuleNotFoundError:
         return None, NO_UTILISATION
-    try:
-        nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByPciBusId(runtime.deviceGetPCIBusId(index).encode())
-        return int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu), ""
-    except nvml.NVMLError as error:
+    except importlib.import_module("pynvml").NVMLError as error:
         return None, f"The driver does not tell how busy the GPU is: {error}."

@@ -72,6 +72,14 @@ class Log:
             else:  # the result of an op that was running when this was read
                 self.category[at] = TEMPORARY
 
+    def by_device(self) -> dict[str, Ints]:
+        """Live bytes after each event on the CPU and on each GPU; empty for a program without a GPU. A gradient is where its tensor is."""
+        if not self.recording.gpu:
+            return {}
+        gpu = numpy.array([self.recording.gpu.get(row, -1) for row in self.row.tolist()], numpy.int64)[self.block]
+        live = {index: numpy.cumsum(numpy.where(gpu == index, self.delta, 0)) for index in numpy.unique(gpu).tolist()}
+        return {"cpu" if index < 0 else f"cuda:{index}": one for index, one in live.items() if one.any()}
+
     def categories_at(self, event: int, blocks: Ints) -> Ints:
         """The categories of blocks after an event. An op's result is "saved" while a node of the tape keeps it for backward."""
         found = self.category[blocks].copy()

@@ -19,6 +19,8 @@ def text(r: Recording, memory: protocol.Memory, peak: protocol.Moment | None, si
         ["", "now", "at the peak"],
         [[total.category, bytes_text(total.now), bytes_text(total.peak)] for total in memory.totals if total.now or total.peak],
     )
+    if memory.devices:
+        lines += _table(["", "now", "at its peak"], [[one.device, bytes_text(one.now), bytes_text(one.peak)] for one in memory.devices])
     if memory.alone:
         lines.append(f"and {bytes_text(memory.alone)} that only the recording holds")
     if memory.holdings:

@@ -48,7 +48,7 @@ def told(found: timing.Times, graph: Graph, request: protocol.AskTiming) -> tupl
         protocol.Buffer(0, "float64", list(events.shape)), protocol.Buffer(1, "int32", list(places.shape)), list(names),
         protocol.Buffer(2, "int32", list(ops.shape)), max(0, left), left_seconds,
         _rows(timing.by_line(found, graph), line=True), _rows(timing.by_op(found)), _rows(timing.by_module(found, graph)),
-        "" if cost is None else cost.sentence, "" if len(found) else timing.NOT_TIMED,
+        " ".join(filter(None, ["" if cost is None else cost.sentence, timing.waited(r)])), "" if len(found) else timing.NOT_TIMED,
     )  # fmt: skip
     return message, [events.tobytes(), places.tobytes(), ops.tobytes()]
 

@@ -24,6 +24,7 @@ from .memory import (
     AskWindow,
     Bytes,
     Chain,
+    DeviceBytes,
     Gpu,
     Holding,
     Line,

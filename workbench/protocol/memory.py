@@ -38,6 +38,15 @@ class Total:
 
 
 @dataclass(frozen=True)
+class DeviceBytes:
+    """The bytes of the recorded program on one device."""
+
+    device: str  # "cpu", "cuda:0"
+    now: int
+    peak: int  # its own, which may be reached at another moment than the overall one
+
+
+@dataclass(frozen=True)
 class Span:
     """A range of consecutive events: a phase of the program, or a cell."""
 
@@ -93,6 +102,7 @@ class Memory(ToView):
     peak: int
     peak_node: int  # the node during which the peak was reached; -1: none
     totals: list[Total]
+    devices: list[DeviceBytes]  # empty for a program without a GPU
     alone: int  # bytes that only the recording keeps, for viewing
     line: Line
     holdings: list[Holding]  # current ones, largest first, at most 200
@@ -214,12 +224,13 @@ class AskPredictions(ToKernel):
 
 @dataclass(frozen=True)
 class Gpu:
-    """The current state of the kernel's GPU, in bytes and percent."""
+    """The current state of one of the kernel's GPUs, in bytes and percent."""
 
     name: str
     index: int
     used: int  # by arrays
-    held: int  # by CuPy's pool; what is held and not used is free, but in pieces
+    held: int  # by the pools; what is held and not used is free, but in pieces
+    peak: int  # of `used`, since `torch.cuda.reset_peak_memory_stats`; before its first call, the most that was held
     taken: int  # of the device, by all programs
     total: int
     utilisation: int | None  # percent; None: `missing` says why
@@ -237,7 +248,7 @@ class Bytes(ToView):
     peak: int
     running: bool  # it is being recorded
     resident: int  # main memory of the whole process; 0: unknown
-    gpu: Gpu | None
+    gpus: list[Gpu]  # the current one first
     waits: Literal["", "pass", "loop"]  # a running cell waits for a view, inside backward() or before a turn of its loop
 
 

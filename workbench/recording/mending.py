@@ -30,7 +30,7 @@ def mend(r: Recording) -> None:
         del r.times[time]
     for identity in [identity for identity, row in r.rows.items() if row >= count]:
         del r.rows[identity]
-    for table in (r.names, r.versions, r.marks):
+    for table in (r.names, r.versions, r.marks, r.gpu):
         table.pop(count, None)
     r.unhold(count)
     _count_holders(r)

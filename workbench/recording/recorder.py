@@ -23,6 +23,7 @@ from engine.core.tensor import Tensor
 
 from ..base.attributes import NUMBERS, PLAIN, plain
 from ..base.frames import HIDDEN, is_installed, passes_around
+from . import origins  # noqa: F401  errors about exhausted memory name the arrays of recordings
 from .flowing import Flowing
 from .lifetimes import Lifetimes
 from .mending import mend
@@ -206,6 +207,7 @@ class Recorder(observe.Observer):
             r.edge_end.append(len(r.source))
             if self._mark is not None and _on_gpu(array):
                 r.marks[row] = (self._mark, devices.gpu.mark())
+                r.placed(row, array)
             r.count = row + 1
             if out is not output:
                 self._siblings(output, out, row)
@@ -252,6 +254,7 @@ class Recorder(observe.Observer):
             r.begun[row], r.took[row] = self._begun, ended - self._begun
             if self._mark is not None and _on_gpu(target.array):
                 r.marks[row] = (self._mark, devices.gpu.mark())
+                r.placed(row, target.array)
             if base is None:
                 base = target
             else:
@@ -440,6 +443,7 @@ class Recorder(observe.Observer):
         """End an iteration of a training loop and decide whether to record the next. No pass or step is open at this point."""
         r = self.recording
         r.turns += 1
+        r.waits.turned.append(perf_counter())
         r.passed_over += self.resting
         if self.every_turn:
             return
@@ -483,6 +487,8 @@ class Recorder(observe.Observer):
         watch = Watch(tensor, self._died)
         watch.key, watch.block = key, block
         row = self._rows[key] = r.outside(kind, array.shape, array.dtype, nbytes, node is not None, self._scope, watch)
+        if devices.gpu is not None:
+            r.placed(row, array)
         if kind == "input":  # leaves are held by the user; a batch is gone after its iteration
             r.hold(row, array, block)
         return row
@@ -565,6 +571,7 @@ class Recorder(observe.Observer):
             return
         if not self._optimizers:  # the earlier passes were not iterations of their own
             self._optimizers, self.recording.turns = True, self.recording.passed_over
+            del self.recording.waits.turned[self.recording.turns :]
         if not self.resting:
             r = self.recording
             try:
@@ -575,6 +582,11 @@ class Recorder(observe.Observer):
                 self._mend()
                 raise
         self._turned()
+
+    def waited(self, what: str, seconds: float) -> None:
+        r = self.recording
+        if get_ident() == self._thread:
+            r.waits.add(sys._getframe(1), self._sites.added, what, seconds, r.turns, r.count)
 
     # -- sites ----------------------------------------------------------------------------------------------------------------
 

@@ -13,6 +13,8 @@ from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
+from numpy import ndarray
+
 from engine.backends.meta import Meta
 from engine.core import tape, versions
 from engine.core.tensor import Tensor
@@ -20,6 +22,7 @@ from engine.core.tensor import Tensor
 from ..base.readable import readable
 from ..base.recent import Recent
 from .sites import line_of
+from .waits import Waits
 from .witness import Witness
 
 KEEP = 256 << 20  # bytes of results that a recording keeps for viewing
@@ -94,6 +97,7 @@ class Recording:
         self.live = False
         self.failure = -1  # the row of the op that failed
         self.passes = 0  # backward passes seen
+        self.waits = Waits()  # where the host waited for a GPU
         self.witness = Witness()  # facts that have no row
         self.ops: list[Any] = []  # the engine's op, or None
         self.kind: list[str] = []
@@ -112,6 +116,7 @@ class Recording:
         self.begun = array("d")  # when the op began, by `time.perf_counter()`; NaN if not measured
         self.took = array("d")  # seconds that it ran; NaN if not measured
         self.marks: dict[int, tuple] = {}  # row -> marks in a GPU's stream before and after the op, until `timing.settle` reads them
+        self.gpu: dict[int, int] = {}  # row of a result on a GPU -> the GPU's index
         self.anchor: tuple | None = None  # one of these marks, and the host time when it was set
         self.edge_end: list[int] = []  # the number of edges up to and including this row
         self.source: list[int] = []
@@ -232,6 +237,12 @@ class Recording:
         self.names[row] = text
         self.kept[row] = x
         return row
+
+    def placed(self, row: int, array: Any) -> None:
+        """Note the GPU of a row's array, if it is on one."""
+        index = None if isinstance(array, ndarray) else getattr(getattr(array, "data", None), "device_id", None)
+        if index is not None:
+            self.gpu[row] = index
 
     def hold(self, row: int, array: Any, block: list) -> None:
         """Keep the row's array within the budget; older arrays are dropped. A block counts once, however many rows share it."""

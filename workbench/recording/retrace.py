@@ -119,6 +119,7 @@ def _block(recording: Recording, row: int, array: Any) -> list:
     block = recording.blocks.get(id(owner))
     if block is None:
         block = recording.need(id(owner), owner.nbytes, row, 1)
+    recording.placed(row, array)
     return block
 
 

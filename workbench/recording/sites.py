@@ -35,6 +35,10 @@ class Sites:
         self.hidden[id(code)] = False
         self._codes.append(code)
 
+    def added(self, code: CodeType) -> bool:
+        """Whether this code was declared the user's."""
+        return self.hidden.get(id(code)) is False
+
     def hides(self, code: CodeType) -> bool:
         """Whether code that is not cached yet belongs to the engine or the workbench."""
         hidden = self.hidden[id(code)] = code.co_filename.startswith(HIDDEN)

@@ -214,6 +214,11 @@ def _in_modules(recording: Recording, namespace: Mapping[str, Any] | None) -> It
             yield tensor, lead + path
 
 
+def parameter_name(recording: Recording, parameter: Tensor) -> str:
+    """The attribute path of a parameter in the modules that ran; "" if none has it."""
+    return next((name for tensor, name in _in_modules(recording, None) if tensor is parameter), "")
+
+
 def accessors(recording: Recording, namespace: Mapping[str, Any] | None) -> dict[int, str]:
     """Row -> the Python expression for its tensor, such as `model.layers[0].weight`."""
     found = {}

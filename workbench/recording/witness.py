@@ -6,7 +6,8 @@ It costs a fraction of the recording itself, keeps no tensor alive, and draws no
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, wraps
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
@@ -80,6 +81,19 @@ class Ended(NamedTuple):
     step: int  # the row of the running backward step; -1 if there was none
     write: tuple[CodeType, int] | None  # code and line that overwrote a tensor needed by the step
     backward: bool  # whether it ended a backward pass
+
+
+def _unless_memory_runs_out(measure: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a measurement, which needs memory: without it, there is none, and the program goes on."""
+
+    @wraps(measure)
+    def call(self: Witness, *args: Any) -> None:
+        try:
+            measure(self, *args)
+        except MemoryError:
+            self._before = []
+
+    return call
 
 
 class Witness:
@@ -228,12 +242,14 @@ class Witness:
                 waiting.append((held, version, what))
         self._pending = waiting
 
+    @_unless_memory_runs_out
     def _copy(self, leaves: list[ref]) -> None:
         arrays = [(leaf, self.values(tensor)) for leaf in leaves if (tensor := leaf()) is not None]
         tensors = [(leaf, array) for leaf, array in arrays if array is not None and array.ndim > 1]
         if sum(array.nbytes for _, array in tensors) <= COPIES:
             self._before = [(held, array.copy()) for held, array in tensors]
 
+    @_unless_memory_runs_out
     def _moved(self) -> None:
         """Record the change of the parameters by the last update, relative to their norm."""
         change = size = 0.0

@@ -55,6 +55,18 @@ def forward(op: Any, operands: Sequence[Any], attrs: dict[str, Any]) -> Any:
     return _run(op, None, operands, attrs, lambda kinds: forward_of(op, kinds, attrs, op.name))
 
 
+def write(op: Any, out: Any, operands: Sequence[Any], attrs: dict[str, Any]) -> bool:
+    """Run an elementwise op into `out`, row-major and one of its operands. Returns False, and writes nothing, unless a kernel can.
+
+    All arrays have the dtype of `out`, and none but `out` shares its memory.
+    """
+    if out.dtype not in _FLOATS or not out._c_contiguous or op.exact and out.dtype in LOW:
+        return False
+    if any(x.dtype is not out.dtype if x.__class__ is ndarray else x.__class__ not in _NUMBERS for x in operands):
+        return False
+    return _run(op, None, operands, attrs, lambda kinds: forward_of(op, kinds, attrs, op.name), out) is not None
+
+
 def backward(op: Any, live: tuple[int, ...], grad: Any, saved: Sequence[Any], wanted: tuple, attrs: dict[str, Any]) -> Any:
     """Run the derivative rules of the inputs `live`, all in one kernel. Returns their gradients, or None if they have no kernel.
 
@@ -69,15 +81,15 @@ def backward(op: Any, live: tuple[int, ...], grad: Any, saved: Sequence[Any], wa
 _launchers: dict[tuple, Callable] = {}
 
 
-def _on_cupy(numbers: Sequence[Any], *arrays: Any) -> None:
+def _on_cupy(numbers: Sequence[Any], *arrays: Any, out: Any = None) -> None:
     """Instead of a launcher: there is no kernel."""
 
 
-def _by_value(numbers: Sequence[Any], *arrays: Any) -> None:
+def _by_value(numbers: Sequence[Any], *arrays: Any, out: Any = None) -> None:
     """Instead of a launcher: the kernel depends on the numbers' values, which follow in the key."""
 
 
-def _run(op: Any, what: Any, operands: Sequence[Any], attrs: dict[str, Any], printing: Callable) -> Any:
+def _run(op: Any, what: Any, operands: Sequence[Any], attrs: dict[str, Any], printing: Callable, out: Any = None) -> Any:
     arrays, numbers, kinds, key = [], [], [], [op, what]
     for x in operands:
         if x.__class__ is ndarray:
@@ -108,7 +120,7 @@ def _run(op: Any, what: Any, operands: Sequence[Any], attrs: dict[str, Any], pri
         if printed.spelled and _launchers.setdefault(key[: 2 + len(operands) + len(attrs)], _by_value) is _by_value:
             key = (*key[: 2 + len(operands) + len(attrs)], *numbers)
         launcher = _launchers[key] = Launcher(printed)
-    return launcher(numbers, *arrays)
+    return launcher(numbers, *arrays, out=out)
 
 
 def _part(x: Any, numbers: list) -> Any:
@@ -128,17 +140,22 @@ class Launcher:
         self._kernel = functools.cache(lambda form: Kernel(printed.text(form), f"{printed.name}_{form}"))
         self._vector = self._kernel("vector")
 
-    def __call__(self, numbers: Sequence[Any], *arrays: Any) -> Any:
-        """Compute the results, one or a list. Returns None for shapes that do not broadcast, and for layouts with too many dimensions."""
+    def __call__(self, numbers: Sequence[Any], *arrays: Any, out: Any = None) -> Any:
+        """Compute the results, one or a list, into `out` if that is given: row-major, and the one result's.
+
+        Returns None for shapes that do not broadcast, for layouts with too many dimensions, and for an `out` that is not the result's.
+        """
         if self.printed.spelled:
             numbers = ()
         shape, pointers, bits = arrays[0].shape, [], 0
         for x in arrays:
             if not x._c_contiguous or x.shape != shape:
-                return self._in_layouts(numbers, arrays)
+                return self._in_layouts(numbers, arrays, out)
             pointer = x.data.ptr
             bits |= pointer
             pointers.append(pointer)
+        if out is not None:
+            return self._launched("vector", b"", numbers, arrays, [out]) if self._writes_to(out, shape) else None
         if self._one is None:
             outs = [ndarray(shape, dtype) for dtype in self._writes]
             return self._launched("vector", b"", numbers, arrays, outs)
@@ -152,11 +169,16 @@ class Launcher:
             return self._failed(error)
         return out
 
-    def _in_layouts(self, numbers: Sequence[Any], arrays: Sequence[Any]) -> Any:
+    def _writes_to(self, out: Any, shape: tuple) -> bool:
+        return self._one == out.dtype and out.shape == shape
+
+    def _in_layouts(self, numbers: Sequence[Any], arrays: Sequence[Any], out: Any) -> Any:
         found = plan(tuple([(x.shape, x.strides, x.dtype) for x in arrays]), len(self._writes))
         if found is None:
             return None  # CuPy's path computes it, or explains the error
         shape, axes, form, layout = found
+        if out is not None:
+            return self._launched(form, layout, numbers, arrays, [out]) if axes is None and self._writes_to(out, shape) else None
         outs = [ndarray(shape, d) if axes is None else blank(ndarray, shape, d, axes) for d in self._writes]
         return self._launched(form, layout, numbers, arrays, outs)
 

@@ -7,28 +7,32 @@ struct Product { template <typename C> static INLINE C of(C a, C b) { return a *
 struct Largest { template <typename C> static INLINE C of(C a, C b) { return largest(a, b); } };
 struct Smallest { template <typename C> static INLINE C of(C a, C b) { return smallest(a, b); } };
 
-// The first index out of range since the host last looked: the number of the op (0: none), the index's position and value, and the size
-// of the dimension.
+// The first fault since the host last looked: its number (0: none), the position where it is and, of an index that is out of range, its value
+// and the size of the dimension.
 struct Fault {
-  int32_t op, unused;
+  int32_t number, unused;
   int64_t position, index, size;
+
+  INLINE void note(int32_t what, int64_t where, int64_t value = 0, int64_t limit = 0) {
+    if (atomicCAS(&number, 0, what)) return;
+    position = where;
+    index = value;
+    size = limit;
+  }
 };
 
 struct Bounds {
   Fault* fault;
-  int64_t size;
+  int64_t size, skip;
   int32_t op;
   bool wrap;  // whether negative indices count from the end
 
-  // The place that an index selects; -1 for one out of range, which is noted.
+  // The place that an index selects; -1 for `skip`, and for one out of range, which is noted.
   INLINE int64_t place(int64_t index, int64_t position) const {
     const int64_t place = wrap && index < 0 ? index + size : index;
+    if (place == skip) return -1;
     if (place >= 0 && place < size) return place;
-    if (atomicCAS(&fault->op, 0, op) == 0) {
-      fault->position = position;
-      fault->index = index;
-      fault->size = size;
-    }
+    fault->note(op, position, index, size);
     return -1;
   }
 };
@@ -40,15 +44,15 @@ INLINE int64_t thread() { return (int64_t)blockIdx.x * BLOCK + threadIdx.x; }
 
 // out[o, k, c] = x[o, index[k], c]; zeros where the index is `skip` or out of range.
 extern "C" __global__ void __launch_bounds__(BLOCK)
-take(const T* x, const J* index, T* out, int64_t size, int64_t count, int64_t length, int64_t skip, Bounds bounds) {
+take(const T* x, const J* index, T* out, int64_t size, int64_t count, int64_t length, Bounds bounds) {
   const int64_t i = thread();
   if (i >= size) return;
   const I row = (I)i / (I)length, column = (I)i - row * (I)length, o = row / (I)count, k = row - o * (I)count;
   const int64_t place = bounds.place(index[k], k);
-  out[i] = place < 0 || place == skip ? T{} : x[(o * bounds.size + place) * length + column];
+  out[i] = place < 0 ? T{} : x[(o * bounds.size + place) * length + column];
 }
 
-// out[i, j, ...] = x[i, index[i, j, ...], ...]; `at` has the strides of x, 0 for its indexed dimension, and of the index.
+// out[i, j, ...] = x[i, index[i, j, ...], ...], zeros as in `take`; `at` has the strides of x, 0 for its indexed dimension, and of the index.
 extern "C" __global__ void __launch_bounds__(BLOCK) gather(const T* x, const J* index, T* out, int64_t stride, Layout<I, 2> at, Bounds bounds) {
   const int64_t i = thread();
   if (i >= at.size) return;
@@ -56,6 +60,18 @@ extern "C" __global__ void __launch_bounds__(BLOCK) gather(const T* x, const J* 
   at.places((I)i, p);
   const int64_t place = bounds.place(index[p[1]], i);
   out[i] = place < 0 ? T{} : x[p[0] + place * stride];
+}
+
+// Note the first index out of range.
+extern "C" __global__ void __launch_bounds__(BLOCK) look(const J* index, int64_t size, Bounds bounds) {
+  const int64_t i = thread();
+  if (i < size) bounds.place(index[i], i);
+}
+
+// Note a condition that does not hold; J is bool.
+extern "C" __global__ void __launch_bounds__(BLOCK) require(const J* condition, int64_t size, Fault* fault, int32_t number) {
+  const int64_t i = thread();
+  if (i < size && !condition[i]) fault->note(number, i);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -87,13 +103,13 @@ constexpr I NOWHERE = (I)-1;  // the key of an element that is not written
 
 // keys[i]: where element i goes, an offset into the result; NOWHERE if its index is `skip` or out of range. `at` has the strides of the
 // index and of the result, 0 for its indexed dimension.
-extern "C" __global__ void __launch_bounds__(BLOCK) keys(const J* index, I* keys, int64_t stride, int64_t skip, Layout<I, 2> at, Bounds bounds) {
+extern "C" __global__ void __launch_bounds__(BLOCK) keys(const J* index, I* keys, int64_t stride, Layout<I, 2> at, Bounds bounds) {
   const int64_t i = thread();
   if (i >= at.size) return;
   I p[2];
   at.places((I)i, p);
   const int64_t place = bounds.place(index[p[0]], i);
-  keys[i] = place < 0 || place == skip ? NOWHERE : (I)(p[1] + place * stride);
+  keys[i] = place < 0 ? NOWHERE : (I)(p[1] + place * stride);
 }
 
 // claims[key]: 1 + the largest number of an element that goes there. Zeros before.

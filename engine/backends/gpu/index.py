@@ -1,7 +1,8 @@
 """Reading and writing at indices by the kernels of `index.cu`, under the names of the array interface.
 
-Nothing waits for the device: an index out of range is noted by the kernel, its element is read as 0 or not written, and `check` raises the
-error at the next synchronization. Several elements for one place are combined in the order of the index, so results are reproducible.
+Nothing waits for the device: an index out of range is noted by the kernel, its element is read as 0 or not written, and the error is
+raised at the next synchronization (see `faults`). Several elements for one place are combined in the order of the index, so results are
+reproducible.
 """
 
 from __future__ import annotations
@@ -16,33 +17,10 @@ import numpy
 
 from .. import indexing
 from . import launch, layouts
+from .faults import NO_INDEX, bounds, look
 
 _BLOCK, _PIECE = 256, 64  # as in index.cu
-_OPS = ("gather", "take_along_axis", "index_select", "embedding", "scatter", "scatter_add", "scatter_reduce", "index_add", "index_copy")
-_OPS += ("add_along_axis", "embedding_backward", "index_put")
 _MOVED = {1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 16: "complex128_t"}  # what is moved for an element of this size
-_NO_INDEX = -(1 << 63)
-_faults: dict[int, numpy.ndarray] = {}  # device -> `Fault` of index.cu in pinned memory, which kernels write and the host reads
-
-
-def check() -> None:
-    """Raise IndexError if a kernel that has finished found an index out of range. Call it after each synchronization."""
-    for device, fault in _faults.items():
-        if fault[0]:
-            op, position, index, size = fault.tolist()
-            fault[:] = 0
-            raise IndexError(
-                f"index {index} is out of bounds for a dimension of size {size}: {_OPS[op - 1]} on cuda:{device}, at position {position} "
-                "of the index. Kernels run asynchronously, so the call may be earlier than where this error is raised."
-            )
-
-
-def _bounds(op: str, size: int, wrap: bool = False) -> bytes:
-    device = launch.driver.device()
-    if device not in _faults:
-        _faults[device] = numpy.frombuffer(cupy.cuda.alloc_pinned_memory(32), numpy.int64, 4)
-        _faults[device][:] = 0
-    return struct.pack("=Qqi?3x", _faults[device].ctypes.data, size, _OPS.index(op) + 1, wrap)
 
 
 @functools.cache
@@ -83,13 +61,13 @@ def _whole(x: Any) -> Any:
 # -- reading -----------------------------------------------------------------------------------------------------------------
 
 
-def _gathered(x: Any, axis: int, index: Any, shape: tuple, op: str, wrap: bool = False) -> Any:
+def _gathered(x: Any, axis: int, index: Any, shape: tuple, op: str, wrap: bool = False, skip: int = NO_INDEX) -> Any:
     out = cupy.empty(shape, x.dtype)
     if out.size:
         offset, at = _layout(shape, _steps(x, shape, axis), _steps(index, shape))
         stride = x.strides[axis] // x.itemsize
         run = _kernel("gather", _MOVED[x.itemsize], launch.TYPES[index.dtype.name], offset)
-        run(_blocks(out.size), _BLOCK, x.data.ptr, index.data.ptr, out.data.ptr, stride, at, _bounds(op, x.shape[axis], wrap))
+        run(_blocks(out.size), _BLOCK, x.data.ptr, index.data.ptr, out.data.ptr, stride, at, bounds(op, x.shape[axis], wrap, skip))
     return out
 
 
@@ -110,20 +88,20 @@ def take_along_axis(x: Any, index: Any, axis: int = -1) -> Any:
     return _gathered(x, axis, _integers(index), shape, "take_along_axis", True)
 
 
-def _taken(x: Any, dim: int, index: Any, op: str, wrap: bool = False, skip: int = _NO_INDEX) -> Any:
+def _taken(x: Any, dim: int, index: Any, op: str, wrap: bool = False, skip: int = NO_INDEX) -> Any:
     """The slices of `x` at a flat index; zeros for the index `skip`. They are moved in units of up to 16 bytes."""
     index, shape = _integers(index), (*x.shape[:dim], index.size, *x.shape[dim + 1 :])
-    if not x.flags.c_contiguous and skip == _NO_INDEX:
-        return _gathered(x, dim, index.reshape((-1,) + (1,) * (x.ndim - dim - 1)), shape, op, wrap)
-    x, index, out = _whole(x), _whole(index), cupy.empty(shape, x.dtype)
+    if not x.flags.c_contiguous:
+        return _gathered(x, dim, index.reshape((-1,) + (1,) * (x.ndim - dim - 1)), shape, op, wrap, skip)
+    index, out = _whole(index), cupy.empty(shape, x.dtype)
     if out.size:
         width = math.prod(x.shape[dim + 1 :]) * x.itemsize  # of a slice, in bytes
         unit = math.gcd(16, width, x.data.ptr, out.data.ptr)
         size = out.nbytes // unit
         offset = "uint32_t" if size < layouts.SMALL else "int64_t"
         run = _kernel("take", _MOVED[unit], launch.TYPES[index.dtype.name], offset)
-        bounds = _bounds(op, x.shape[dim], wrap)
-        run(_blocks(size), _BLOCK, x.data.ptr, index.data.ptr, out.data.ptr, size, index.size, width // unit, skip, bounds)
+        within = bounds(op, x.shape[dim], wrap, skip)
+        run(_blocks(size), _BLOCK, x.data.ptr, index.data.ptr, out.data.ptr, size, index.size, width // unit, within)
     return out
 
 
@@ -143,7 +121,7 @@ def rows(weight: Any, index: Any) -> Any:
 
 def read_rows(weight: Any, index: Any, count: int, padding_idx: int | None = None, scale: bool = False) -> Any:
     """The transpose of `add_rows`."""
-    skip = _NO_INDEX if padding_idx is None else padding_idx % count
+    skip = NO_INDEX if padding_idx is None else padding_idx % count
     out = _taken(weight, 0, index.reshape(-1), "embedding", True, skip).reshape(*index.shape, *weight.shape[1:])
     if scale:
         times = add_rows(cupy.ones((index.size, 1), out.dtype), index, count)  # how often each index occurs
@@ -175,13 +153,13 @@ def _given(value: Any, dtype: Any) -> tuple[int, bytes]:
 # -- writing -----------------------------------------------------------------------------------------------------------------
 
 
-def _keys(index: Any, shape: tuple, axis: int, op: str, wrap: bool = False, skip: int = _NO_INDEX) -> Any:
+def _keys(index: Any, shape: tuple, axis: int, op: str, wrap: bool = False, skip: int = NO_INDEX) -> Any:
     """Return where the element for each index goes in a row-major array of a shape: a flat array of offsets."""
     index, (strides, stride) = _integers(index), _row_major(shape, axis)
     offset, at = _layout(index.shape, _steps(index, index.shape), strides, reach=math.prod(shape))
     keys = cupy.empty((index.size,), numpy.uint32 if offset == "uint32_t" else numpy.int64)
     run = _kernel("keys", "uint8_t", launch.TYPES[index.dtype.name], offset)
-    run(_blocks(index.size), _BLOCK, index.data.ptr, keys.data.ptr, stride, skip, at, _bounds(op, shape[axis], wrap))
+    run(_blocks(index.size), _BLOCK, index.data.ptr, keys.data.ptr, stride, at, bounds(op, shape[axis], wrap, skip))
     return keys
 
 
@@ -282,19 +260,29 @@ def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
     return out
 
 
+def flat_scatter(g: Any, index: Any, size: tuple) -> Any:
+    """Add `g` at flat indices over the last dimensions, in zeros whose last dimensions are `size`."""
+    lead = g.shape[: g.ndim - len(size)]
+    out = cupy.zeros((math.prod(lead), math.prod(size)), g.dtype)
+    if g.size and out.size:
+        keys = _keys(index.reshape(out.shape[0], -1), out.shape, 1, "max_unpool")
+        _combine(out, keys, g.reshape(-1), "Sum")
+    return out.reshape(*lead, *size)
+
+
 def add_rows(value: Any, index: Any, count: int, padding_idx: int | None = None, scale: bool = False) -> Any:
     """Return the gradient of `rows`: zeros with rows added, 0 at the padding index; with `scale`, divided by each index's frequency."""
     length = value.shape[-1]
     out = cupy.zeros((count, length), value.dtype)
     if value.size:
-        skip = _NO_INDEX if padding_idx is None else padding_idx % count
+        skip = NO_INDEX if padding_idx is None else padding_idx % count
         keys = _keys(index.reshape(-1), (count,), 0, "embedding_backward", True, skip)
         _combine(out, keys, value, "Sum", length=length, mean=scale)
     return out
 
 
 def _add_at(out: Any, index: Any, value: Any) -> None:
-    """`out[index] += value`, adding twice to a place that occurs twice. Only a single array of rows is checked for its bounds."""
+    """`out[index] += value`, adding twice to a place that occurs twice."""
     rows: Any = index[0] if isinstance(index, tuple) and len(index) == 1 else index
     if hasattr(rows, "dtype") and rows.dtype.kind == "i" and out.ndim:
         rows = cupy.asarray(rows)
@@ -309,6 +297,7 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
     """Return a copy of `x` with `value` written, or added, at `index`."""
+    look(x.shape, index if isinstance(index, tuple) else (index,), "index_put")
     if not accumulate:
         return indexing.put(x, index, value)
     out = cupy.array(x, order="C")

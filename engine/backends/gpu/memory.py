@@ -54,6 +54,11 @@ def allocate(size: int, malloc: Callable[[int], Any] | None = None) -> Any:
     try:
         return (malloc or _malloc)(size)
     except MemoryError as error:
+        if not capturing():  # once more with what the pool can give back, which CuPy does not try at a limit
+            gc.collect()
+            cupy.get_default_memory_pool().free_all_blocks()
+            with contextlib.suppress(MemoryError):
+                return (malloc or _malloc)(size)
         index = cupy.cuda.Device().id
         ooms[index] += 1
         raise OutOfMemoryError(_full(size, index)) from error
@@ -69,11 +74,18 @@ def _full(size: int, index: int) -> str:
     )
     if limit:
         told += f" The pool is limited to {in_words(limit)} (set_per_process_memory_fraction)."
-    arrays = [a for a in gc.get_objects() if isinstance(a, cupy.ndarray) and getattr(a, "data", None) is not None and a.base is None]
-    for array in sorted(arrays, key=lambda a: -a.nbytes)[:5]:
+    for array in _largest(index):
         origin = errors.origin(array) if errors.origin is not None else ""
-        told += f"\n{in_words(array.nbytes)}: {array.dtype} {array.shape}{f', made in {origin}' if origin else ''}"
+        told += f"\n{in_words(array.nbytes)}: {array.dtype} {array.shape}{f', {origin}' if origin else ''}"
     return told
+
+
+def _largest(index: int, count: int = 5) -> list[Any]:
+    """The largest arrays on a GPU, one for each block of memory."""
+    # by `type`: asking an object for its `__class__` can run a program's code
+    found = [a for a in gc.get_objects() if issubclass(type(a), cupy.ndarray) and getattr(a, "data", None) is not None and a.base is None]
+    blocks = {a.data.ptr: a for a in sorted(found, key=lambda a: a.nbytes) if a.data.device_id == index}
+    return sorted(blocks.values(), key=lambda a: -a.nbytes)[:count]
 
 
 def in_words(n: int) -> str:
@@ -368,3 +380,9 @@ def upload(table: numpy.ndarray) -> Any:
         capture.held = held
     held.append(out)
     return out
+
+
+def keep(*arrays: Any) -> None:
+    """In a capture, keep arrays as long as the graph lives, for its kernels read them."""
+    if capturing():
+        capture.held.extend(arrays)

@@ -22,11 +22,13 @@ from ...base.layout import axes_of, inverse
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
-from . import elementwise, index, memory, plain  # noqa: F401  the call path finds `elementwise` here
+from . import elementwise, faults, memory, plain, waiting  # noqa: F401  the call path finds `elementwise` here
+from .classes import class_pick, class_spread, class_weights  # noqa: F401
 from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 from .index import (  # noqa: F401
     add_along_axis,
     add_rows,
+    flat_scatter,
     gather,
     index_add,
     index_copy,
@@ -42,7 +44,9 @@ from .index import (  # noqa: F401
     scatter_prod,
     take_along_axis,
 )
+from .lstm import lstm, lstm_back  # noqa: F401
 from .matmul import contract, linear, matmul  # noqa: F401
+from .pool import *  # noqa: F403
 from .reduce import *  # noqa: F403
 from .rows import *  # noqa: F403
 
@@ -65,16 +69,16 @@ def require_device() -> None:
     if not device_count():
         raise RuntimeError("No CUDA device can be used: CuPy is installed, but it finds no NVIDIA GPU or no driver for one.")
     memory.install()
+    waiting.install()
 
 
 def to_host(array: Any) -> numpy.ndarray:
     """Copy to CPU memory, in the same memory order. Raises IndexError if a kernel before found an index out of range."""
     axes = axes_of(array)
-    found = cupy.asnumpy(array) if axes is None else cupy.asnumpy(array.transpose(axes)).transpose(inverse(axes))
-    index.check()
-    return found
+    return cupy.asnumpy(array) if axes is None else cupy.asnumpy(array.transpose(axes)).transpose(inverse(axes))
 
 
+@waiting.waits("copy", hidden=False, wanted=lambda array, index=None: isinstance(array, numpy.ndarray))
 def to_device(array: Any, index: int | None = None) -> Any:
     """Copy to a GPU, by default the current one, in the same memory order. Raises RuntimeError for a GPU that does not exist."""
     if index is not None:
@@ -106,10 +110,10 @@ def device_name(index: int) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
+@waiting.waits("synchronize", hidden=False)
 def synchronize(device: int) -> None:
     """Wait until a GPU has finished all its queued work. Raises IndexError if a kernel found an index out of range."""
     cupy.cuda.Device(device).synchronize()
-    index.check()
 
 
 def mark() -> Any:

@@ -2,13 +2,14 @@
 // T: the element type of all arrays.
 //
 // A block takes one piece of one array. Rows of the table have up to five addresses, such as a parameter's, its gradient's and those of its
-// state. In half precision everything is computed in float and rounded once, when it is stored.
+// state, and for Adam that of its step count if it is on the device. In half precision everything is computed in float and rounded once, when it is stored.
 
 constexpr int BLOCK = 512, PIECE = 16384, V = 16 / sizeof(T);
 typedef computed<T> C;
 
 struct Row {
   T* at[5];
+  float* step;
   int64_t size;
 };
 
@@ -58,12 +59,14 @@ template <int N, int WRITTEN, typename Update> INLINE void each(const Row* rows,
 }
 
 // -- optimizers: nothing happens if *found is not 0 -------------------------------------------------------------------------------
+// Hyperparameters that are on the device are read from `numbers`: lr and, for Adam, the betas.
 
 // Rows: parameter, gradient and, with momentum, the buffer, which is the gradient at its `first` step.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 sgd(const Row* rows, const Piece* pieces, double lr, double momentum, double dampening, double decay, bool nesterov, bool maximize, bool first,
-    const float* found) {
+    const double* numbers, const float* found) {
   if (found && *found != 0) return;
+  if (numbers) lr = numbers[0];
   const C step = (C)lr, kept = (C)momentum, taken = (C)(1 - dampening), shrink = (C)decay;
   auto gradient = [=](C p, C g) {
     g = maximize ? -g : g;
@@ -80,15 +83,23 @@ sgd(const Row* rows, const Piece* pieces, double lr, double momentum, double dam
   });
 }
 
-// Rows: parameter, gradient, the means of the gradient and of its square and, with amsgrad, the largest of the latter. `step` counts from 1
-// and includes the steps that were skipped, of which there were *skipped.
+// Count a step of each row.
+extern "C" __global__ void __launch_bounds__(BLOCK) count(const Row* rows, int64_t size, const float* found) {
+  const int64_t i = (int64_t)blockIdx.x * BLOCK + threadIdx.x;
+  if (i < size && !(found && *found != 0)) *rows[i].step += 1;
+}
+
+// Rows: parameter, gradient, the means of the gradient and of its square and, with amsgrad, the largest of the latter. `step` counts from 1,
+// and is for rows whose count is not on the device.
 extern "C" __global__ void __launch_bounds__(BLOCK)
 adam(const Row* rows, const Piece* pieces, double lr, double beta1, double beta2, double eps, double decay, bool decoupled, bool amsgrad,
-     bool maximize, double step, const int32_t* skipped, const float* found) {
+     bool maximize, double step, const double* numbers, const float* found) {
   __shared__ double corrections[2];
   if (found && *found != 0) return;
+  if (numbers) lr = numbers[0], beta1 = numbers[1], beta2 = numbers[2];
   if (threadIdx.x == 0) {
-    const double t = step - (skipped ? *skipped : 0);
+    const float* counted = rows[pieces[blockIdx.x].row].step;
+    const double t = counted ? *counted : step;
     corrections[0] = lr / (1 - pow(beta1, t));
     corrections[1] = sqrt(1 - pow(beta2, t));
   }
@@ -119,31 +130,42 @@ adam(const Row* rows, const Piece* pieces, double lr, double beta1, double beta2
 
 // -- gradients: rows have one address ---------------------------------------------------------------------------------------------
 
-// The sum over the threads of a block, for thread 0; `sums` is shared memory for one number of each warp.
-INLINE double block_sum(double x, double* sums) {
-  for (int d = 16; d; d /= 2) x += __shfl_down_sync(0xffffffffu, x, d);
-  if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = x;
+// The sum, or the largest, over the threads of a block, for thread 0; `shared` is memory for one number of each warp.
+INLINE double combined(double a, double b, bool most) { return most ? largest(a, b) : a + b; }
+
+INLINE double over_block(double x, bool most, double* shared) {
+  for (int d = 16; d; d /= 2) x = combined(x, __shfl_down_sync(0xffffffffu, x, d), most);
+  if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
   __syncthreads();
-  if (threadIdx.x == 0) for (int i = 1; i < BLOCK / 32; ++i) x += sums[i];
+  if (threadIdx.x == 0) for (int i = 1; i < BLOCK / 32; ++i) x = combined(x, shared[i], most);
   return x;
 }
 
-// parts[piece]: the sum of the squares of its elements.
-extern "C" __global__ void __launch_bounds__(BLOCK) squares(const Row* rows, const Piece* pieces, double* parts) {
-  __shared__ double sums[BLOCK / 32];
-  double sum = 0;
-  each<1, 0>(rows, pieces, [&](C (&e)[1]) { sum += (double)e[0] * (double)e[0]; });
-  sum = block_sum(sum, sums);
-  if (threadIdx.x == 0) parts[blockIdx.x] = sum;
+// parts[piece]: the sum of |x|^p over its elements or, if p is infinite, the largest |x|.
+extern "C" __global__ void __launch_bounds__(BLOCK) powers(const Row* rows, const Piece* pieces, double* parts, double p) {
+  __shared__ double shared[BLOCK / 32];
+  double found = 0;
+  each<1, 0>(rows, pieces, [&](C (&e)[1]) {
+    const double x = fabs((double)e[0]);
+    found = combined(found, p == 2 ? x * x : p == 1 || isinf(p) ? x : pow(x, p), isinf(p));
+  });
+  found = over_block(found, isinf(p), shared);
+  if (threadIdx.x == 0) parts[blockIdx.x] = found;
 }
 
-// The square root of the sum of all parts, by one block.
-extern "C" __global__ void __launch_bounds__(BLOCK) root(const double* parts, int64_t count, double* norm) {
-  __shared__ double sums[BLOCK / 32];
-  double sum = 0;
-  for (int64_t i = threadIdx.x; i < count; i += BLOCK) sum += parts[i];
-  sum = block_sum(sum, sums);
-  if (threadIdx.x == 0) *norm = sqrt(sum);
+// The norm from all parts, by one block.
+extern "C" __global__ void __launch_bounds__(BLOCK) root(const double* parts, int64_t count, double* norm, double p) {
+  __shared__ double shared[BLOCK / 32];
+  double found = 0;
+  for (int64_t i = threadIdx.x; i < count; i += BLOCK) found = combined(found, parts[i], isinf(p));
+  found = over_block(found, isinf(p), shared);
+  if (threadIdx.x == 0) *norm = p == 2 ? sqrt(found) : p == 1 || isinf(p) ? found : pow(found, 1 / p);
+}
+
+// Limit to [-most, most]; a nan stays.
+extern "C" __global__ void __launch_bounds__(BLOCK) limit(const Row* rows, const Piece* pieces, double most) {
+  const C bound = up(down<T>((C)most));
+  each<1, 1>(rows, pieces, [=](C (&e)[1]) { e[0] = e[0] > bound ? bound : e[0] < -bound ? -bound : e[0]; });
 }
 
 // Multiply by most / (*norm + 1e-6) unless that is 1 or more.
@@ -167,12 +189,11 @@ extern "C" __global__ void __launch_bounds__(BLOCK) unscale(const Row* rows, con
 
 // The scale after a step: smaller if the step was skipped, larger after `interval` steps in a row that were not.
 extern "C" __global__ void __launch_bounds__(32)
-adapt(float* scale, int32_t* taken, int32_t* skipped, const float* found, double growth, double backoff, int32_t interval) {
+adapt(float* scale, int32_t* taken, const float* found, double growth, double backoff, int32_t interval) {
   if (threadIdx.x) return;
   if (*found != 0) {
     *scale = (float)(*scale * backoff);
     *taken = 0;
-    if (skipped) ++*skipped;
   } else if (++*taken == interval) {
     const float grown = (float)(*scale * growth);
     if (isfinite(grown)) *scale = grown;

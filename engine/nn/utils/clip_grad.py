@@ -28,8 +28,9 @@ def get_total_norm(tensors: Any, norm_type: float = 2.0, error_if_nonfinite: boo
     arrays = [_dense(t) for t in _listed(tensors)]
     if not arrays:
         return Tensor._wrap(numpy.zeros((), numpy.float32))
-    if norm_type == 2 and (gpu := devices.list_kernels(arrays)):
-        total = gpu.total_norm(arrays)
+    real = norm_type > 0 and not any(array.dtype.kind == "c" for array in arrays)
+    if (norm_type == 2 or real) and (gpu := devices.list_kernels(arrays)):
+        total = gpu.total_norm(arrays, float(norm_type))
     else:
         norms = [_norm(array, float(norm_type)) for array in arrays]
         place, kind, xp = devices.of(norms[0]), numpy.result_type(*{n.dtype for n in norms}), devices.namespace(norms[0])
@@ -93,12 +94,14 @@ def clip_grad_norm_(
 
 def clip_grad_value_(parameters: Iterable[Tensor] | Tensor, clip_value: float, foreach: bool | None = None) -> None:
     """Clamp every gradient element in place to [-clip_value, clip_value]."""
-    bound = float(clip_value)
-    for param in _listed(parameters):
-        if param._grad is not None:
-            grad = _dense(param._grad)
+    bound, grads = float(clip_value), [_dense(param._grad) for param in _listed(parameters) if param._grad is not None]
+    gpu = None if any(grad.dtype.kind == "c" for grad in grads) else devices.list_kernels(grads)
+    if gpu is not None:
+        gpu.limit(grads, bound)
+    for grad in grads:
+        if gpu is None:
             grad.clip(-bound, bound, out=grad)
-            versions.note_write(grad, "clip_grad_value_")
+        versions.note_write(grad, "clip_grad_value_")
 
 
 def clip_grad_norm(

@@ -11,9 +11,9 @@ from ...core.tensor import Tensor
 from ..optimizer import Optimizer, number
 
 
-def set_lr(group: dict, value: float) -> None:
+def set_lr(group: dict, value: Any) -> None:
     if isinstance(group["lr"], Tensor):
-        group["lr"].array[...] = value
+        group["lr"].array[...] = value.array if isinstance(value, Tensor) else value
     else:
         group["lr"] = value
 
@@ -114,8 +114,10 @@ class LRScheduler:
         """Return the rates for `last_epoch`, computed from the groups' current rates."""
         raise NotImplementedError(f"{type(self).__name__} has no get_lr")
 
-    def _now(self) -> list[float]:
-        return [number(group["lr"]) for group in self.optimizer.param_groups]
+    def _now(self) -> list[Any]:
+        """The groups' rates; those that are tensors on a GPU as copies, for the host would wait for their values."""
+        rates = [group["lr"] for group in self.optimizer.param_groups]
+        return [lr.detach().clone() if isinstance(lr, Tensor) and lr.is_cuda else number(lr) for lr in rates]
 
     def _scaled(self, factor: float) -> list[float]:
         return [lr * factor for lr in self._now()]

@@ -98,6 +98,13 @@ export interface Cost {
   bytes: number;
 }
 
+/** The bytes of the recorded program on one device. */
+export interface DeviceBytes {
+  device: string;
+  now: number;
+  peak: number;
+}
+
 /** The difference of a tensor from the base that all are compared with. None: the value is not defined. */
 export interface Difference {
   equal: boolean;
@@ -166,12 +173,13 @@ export interface ForkPart {
   differences: (number | string | null)[];
 }
 
-/** The current state of the kernel's GPU, in bytes and percent. */
+/** The current state of one of the kernel's GPUs, in bytes and percent. */
 export interface Gpu {
   name: string;
   index: number;
   used: number;
   held: number;
+  peak: number;
   taken: number;
   total: number;
   utilisation: number | null;
@@ -586,7 +594,7 @@ export interface Bytes {
   peak: number;
   running: boolean;
   resident: number;
-  gpu: Gpu | null;
+  gpus: Gpu[];
   waits: "" | "pass" | "loop";
 }
 
@@ -793,6 +801,7 @@ export interface Memory {
   peak: number;
   peak_node: number;
   totals: Total[];
+  devices: DeviceBytes[];
   alone: number;
   line: Line;
   holdings: Holding[];

@@ -90,7 +90,8 @@ export class FakeKernel implements Transport {
   passes = ["loss"];
   delay = 5;
   silent = false;
-  gpu: Bytes["gpu"] = null;
+  gpus: Bytes["gpus"] = [];
+  devices: Memory["devices"] = [];
   refuse = ""; // the sentence of a problem instead of the next step
   readonly requests: ToKernel[] = [];
   readonly whatIfs = new WhatIfs(this);
@@ -206,7 +207,7 @@ export class FakeKernel implements Transport {
     } else if (request.type === "ask_predictions") {
       this.push({ ...this.predictions(), re: request.id });
     } else if (request.type === "ask_bytes") {
-      const bytes = { newest: this.recording, live: 1, peak: 2, running: false, resident: 123e6, gpu: this.gpu, waits: "" };
+      const bytes = { newest: this.recording, live: 1, peak: 2, running: false, resident: 123e6, gpus: this.gpus, waits: "" };
       this.push({ type: "bytes", v: VERSION, re: request.id, ...bytes });
     } else if (request.type === "ask_memory") {
       const { message, buffers } = this.memory();
@@ -347,6 +348,7 @@ export class FakeKernel implements Transport {
     const message: Memory = {
       ...{ type: "memory", v: VERSION, re: null, recording: this.recording, live, peak, peak_node: line.peak_event, alone: 4096 },
       totals: CATEGORIES.map((category, at) => ({ category, now: at * 1000, peak: at * 3000 })),
+      devices: this.devices,
       ...{ line, holdings, held: holdings.length + 5 },
       ops: [share("mul", 2, -1), share("linear, backward", 3, -1)],
       lines: [share("In [1], line 2", 2, 0)],

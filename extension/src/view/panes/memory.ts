@@ -135,11 +135,12 @@ export class MemoryPane implements Pane {
       figure(message.live, "live now", () => this.now(state, recording), "wb-memory-now"),
       figure(message.peak, "peak", message.line.count ? () => this.moment(message.line.peak_event) : null, "wb-peak", "jump to the peak"),
       this.event >= 0 && moment?.event === this.event ? figure(moment.live, `after event ${this.event}`, null) : null,
+      ...message.devices.map((one) => figure(one.now, `on ${one.device}, at most ${bytesText(one.peak)}`, null)),
     );
     put(this.machine, ...(bytes ? machine(bytes) : []));
     put(this.choices, ...this.switches(message, state, recording));
     try {
-      this.chart.draw(shown, whole, message.totals, this.by, this.stacked, this.event, bytes?.gpu?.held ?? 0);
+      this.chart.draw(shown, whole, message.totals, this.by, this.stacked, this.event, bytes?.gpus[0]?.held ?? 0);
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       put(this.chart.element, h("p", { class: "missing" }, error.message));
@@ -274,7 +275,7 @@ export class MemoryPane implements Pane {
 
 /** Whether only the process's bytes have changed, and not the GPU's pool size that the chart shows. */
 function onlyBytes(state: State, before: State): boolean {
-  const [now, then] = [state, before].map((one) => answered(one, "bytes")?.message.gpu?.held);
+  const [now, then] = [state, before].map((one) => answered(one, "bytes")?.message.gpus[0]?.held);
   const same = [...state.answers].every(([type, answer]) => type === "bytes" || before.answers.get(type) === answer);
   return same && now === then && state.recording === before.recording;
 }

@@ -1,7 +1,7 @@
 // Cards of the memory pane: why an array is alive, what a change would do to the peak, and the machine's memory.
 
 import { h, type Child } from "../../dom";
-import type { Bytes, Prediction, Predictions, Why } from "../../protocol";
+import type { Bytes, Gpu, Prediction, Predictions, Why } from "../../protocol";
 import { bytesText, plural } from "../../words";
 import { secondsText } from "./chart";
 
@@ -85,16 +85,19 @@ function compare(label: string, bytes: number, most: number): HTMLElement {
   );
 }
 
-/** The machine's memory: the pool and utilisation of a GPU, or the process. */
-export function machine({ gpu, resident }: Bytes): Child[] {
+/** The machine's memory: the pools, the memory and the utilisation of each GPU, and the process. */
+export function machine({ gpus, resident }: Bytes): Child[] {
   const process = resident ? [h("span", {}, "the whole process ", h("b", {}, bytesText(resident)))] : [];
-  if (!gpu) return process;
+  const missing = gpus.find((gpu) => gpu.missing)?.missing;
+  return [...gpus.flatMap((gpu) => oneGpu(gpu, gpus.length > 1)), missing ? h("span", { class: "quiet" }, missing) : null, ...process];
+}
+
+function oneGpu(gpu: Gpu, numbered: boolean): Child[] {
   const free = gpu.held - gpu.used;
+  const pieces = free > 0 ? ` (${bytesText(free)}, ${Math.round((100 * free) / gpu.held)} %, free in pieces)` : "";
   return [
-    h("span", {}, `${gpu.name} `, h("b", {}, gpu.utilisation === null ? "" : `${gpu.utilisation} % busy`)),
-    h("span", {}, "pool uses ", h("b", {}, bytesText(gpu.used)), " of ", h("b", {}, bytesText(gpu.held)), " held", free > 0 ? ` (${bytesText(free)} free in pieces)` : ""),
-    h("span", {}, "device ", h("b", {}, bytesText(gpu.taken)), ` of ${bytesText(gpu.total)}`),
-    gpu.missing ? h("span", { class: "quiet" }, gpu.missing) : null,
-    ...process,
+    h("span", {}, `${gpu.name}${numbered ? ` cuda:${gpu.index}` : ""} `, h("b", {}, gpu.utilisation === null ? "" : `${gpu.utilisation} % busy`)),
+    h("span", {}, "pool uses ", h("b", {}, bytesText(gpu.used)), " of ", h("b", {}, bytesText(gpu.held)), ` held${pieces}, at most `, h("b", {}, bytesText(gpu.peak))),
+    h("span", {}, "device ", h("b", {}, bytesText(gpu.taken)), ` of ${bytesText(gpu.total)}, ${bytesText(gpu.total - gpu.taken)} free`),
   ];
 }
