@@ -71,11 +71,16 @@ def _copying(patch: pytest.MonkeyPatch) -> None:
 
 
 def _on_the_host(compare: Callable) -> Callable:
-    """A comparison of NumPy's that also takes arrays on a GPU."""
+    """A comparison of NumPy's that also takes arrays on a GPU, and lists of them."""
+
+    def moved(x: Any) -> Any:
+        if type(x) in (list, tuple):
+            return type(x)(map(moved, x))
+        return x.get() if devices.gpu_array is not None and isinstance(x, devices.gpu_array) else x
 
     @functools.wraps(compare)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return compare(*[a.get() if devices.gpu_array is not None and isinstance(a, devices.gpu_array) else a for a in args], **kwargs)
+        return compare(*map(moved, args), **kwargs)
 
     return call
 
