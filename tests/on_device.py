@@ -89,7 +89,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.device == "cpu":
         return
     for item in items:
-        reason = only_on_the_cpu.reason(item.path.stem, getattr(item, "originalname", None) or item.name)
+        reason = only_on_the_cpu.reason(item.path.stem, item.name)
         if reason:
             item.add_marker(pytest.mark.skip(reason=f"on the CPU only: {reason}"))
 

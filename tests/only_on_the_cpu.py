@@ -49,14 +49,16 @@ TABLE = {  # why -> modules, and tests of a module as module::test
     "a fault that is known: nextafter computes in float32": "test_silently_wrong::test_the_next_number_is_one_of_the_dtype",
     "a fault that is known: CuPy's log1p of complex numbers is that of 1 + z": "test_math::test_log1p_of_small_complex_numbers",
     "a fault that is known: rules of factorizations make arrays on the CPU under vmap": """
-        test_vmap_ops::test_gradients_by_sample test_vmap_ops::test_values
+        test_vmap_ops::test_gradients_by_sample[ops.decompose] test_vmap_ops::test_gradients_by_sample[ops.factor]
+        test_vmap_ops::test_values[ops.factor]
     """,
 }
 
 
 def reason(module: str, test: str) -> str | None:
-    """Why a test, or its whole module, is only for the CPU; None if it is not."""
-    return _REASONS.get(f"{module}::{test}") or _REASONS.get(module)
+    """Why a test, with its parameters in brackets, is only for the CPU, or all of its function or module; None if it is not."""
+    names = f"{module}::{test}", f"{module}::{test.partition('[')[0]}", module
+    return next((_REASONS[name] for name in names if name in _REASONS), None)
 
 
 _REASONS = {name: why for why, names in TABLE.items() for name in names.split()}
