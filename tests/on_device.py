@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -39,9 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if wanted == "stand-in":
         sys.path.append(str(HERE / "cuda"))
-        from on_stand_in import installed
-
-        _undone.enter_context(installed())
+        _undone.enter_context(importlib.import_module("on_stand_in").installed())
     elif not engine.cuda.is_available():
         raise pytest.UsageError("--device cuda: CuPy is not installed, or there is no NVIDIA GPU")
     patch = _undone.enter_context(pytest.MonkeyPatch.context())
