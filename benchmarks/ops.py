@@ -45,6 +45,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {  # (library, tensors) -> result
     "max(1)": lambda E, t: t.x.max(1)[0],
     "argmax(1)": lambda E, t: t.x.argmax(1),
     "cumsum(1)": lambda E, t: t.x.cumsum(1),
+    "gather": lambda E, t: t.x.gather(1, t.columns),
     "softmax": lambda E, t: t.x.softmax(-1),
     "log_softmax": lambda E, t: t.x.log_softmax(-1),
     "relu": lambda E, t: t.x.relu(),
@@ -78,6 +79,7 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {  # (library, tensors) -> result
     "linear": lambda E, t: E.nn.functional.linear(t.x, t.w, t.b),
     "einsum": lambda E, t: E.einsum("ij,jk->ik", t.x, t.w),
     "layer_norm": lambda E, t: E.nn.functional.layer_norm(t.x, t.b.shape, t.b, t.b),
+    "rms_norm": lambda E, t: E.nn.functional.rms_norm(t.x, t.b.shape, t.b),
     "batch_norm": lambda E, t: E.nn.functional.batch_norm(t.image, None, None, training=True),
     "conv2d": lambda E, t: E.nn.functional.conv2d(t.image, t.kernel, t.kernel_bias, padding=1),
     "conv2d depthwise": lambda E, t: E.nn.functional.conv2d(t.image, t.depthwise, padding=1, groups=t.depthwise.shape[0]),
@@ -89,9 +91,9 @@ OPS: dict[str, Callable[[Any, Any], Any]] = {  # (library, tensors) -> result
     "mse_loss": lambda E, t: E.nn.functional.mse_loss(t.x, t.y),
     "no_grad": lambda E, t: _without_grad(E),
     "item": lambda E, t: t.scalar.item(),
-    "randn": lambda E, t: E.randn(t.x.shape, device=DEVICE),
-    "rand": lambda E, t: E.rand(t.x.shape, device=DEVICE),
-    "zeros": lambda E, t: E.zeros(t.x.shape, device=DEVICE),
+    "randn": lambda E, t: E.randn(t.x.shape, device=t.device),
+    "rand": lambda E, t: E.rand(t.x.shape, device=t.device),
+    "zeros": lambda E, t: E.zeros(t.x.shape, device=t.device),
     "x.add_(y)": lambda E, t: t.free.add_(t.constant),
     "x[0] = 1": lambda E, t: t.free.__setitem__(0, 1.0),
 }
@@ -102,12 +104,12 @@ def _without_grad(E: Any) -> None:
         pass
 
 
-def tensors(E: Any, n: int, m: int) -> SimpleNamespace:
+def tensors(E: Any, n: int, m: int, device: str = DEVICE) -> SimpleNamespace:
     """The same inputs in either library."""
     rng = numpy.random.default_rng(0)
 
     def make(a: numpy.ndarray) -> Any:
-        return E.tensor(a.tolist(), dtype=E.float32 if a.dtype.kind == "f" else None, device=DEVICE)
+        return E.tensor(a.tolist(), dtype=E.float32 if a.dtype.kind == "f" else None, device=device)
 
     def wanted(*shape: int) -> Any:
         return make(rng.normal(size=shape)).requires_grad_()
@@ -119,7 +121,7 @@ def tensors(E: Any, n: int, m: int) -> SimpleNamespace:
         positive=make(rng.uniform(0.5, 2, (n, m))).requires_grad_(), mask=make(rng.normal(size=(n, m)) > 0),
         image=wanted(batch, channels, side, side), kernel=wanted(channels, channels, 3, 3), kernel_bias=wanted(channels),
         depthwise=wanted(channels, 1, 3, 3), rows=make(rng.integers(0, n, (n,))), classes=make(rng.integers(0, m, (n,))),
-        scalar=make(numpy.array(1.5)),
+        columns=make(rng.integers(0, m, (n, m))), scalar=make(numpy.array(1.5)), device=device,
         free=make(rng.normal(size=(n, m))), constant=make(rng.normal(size=(n, m))),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from ..base import dtypes
-from ..core import tape
+from ..core import devices, tape
 from ..core.tensor import Tensor
 from .grad_mode import enable_grad, no_grad
 from .reverse import grad
@@ -27,6 +27,11 @@ def _checked(inputs: tuple) -> list[Tensor]:
     return [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
 
 
+def _beside(values: Any, x: Tensor) -> Tensor:
+    """Return NumPy's values as a tensor on the device of x."""
+    return Tensor._wrap(devices.move(numpy.asarray(values), devices.of(x.array)))
+
+
 def _differentiable(outputs: Any) -> list[Tensor]:
     return [o for o in _tuple(outputs) if isinstance(o, Tensor) and o.requires_grad]
 
@@ -34,7 +39,7 @@ def _differentiable(outputs: Any) -> list[Tensor]:
 def _numerical(fn: Callable, inputs: tuple, x: Tensor, outputs: int, eps: float) -> list[Any]:
     """Return each output's Jacobian by central differences, (x.numel(), out.numel()); two for a complex input, along Re and along Im."""
     flat = x.array.reshape(-1)
-    if not numpy.shares_memory(flat, x.array):
+    if not flat.size or devices.address(flat) != devices.address(x.array):
         raise ValueError("gradcheck: inputs must be contiguous, for they are changed in place")
     steps = (eps, 1j * eps) if x.is_complex() else (eps,)
 
@@ -59,7 +64,7 @@ def _numerical(fn: Callable, inputs: tuple, x: Tensor, outputs: int, eps: float)
 
 
 def _pulled(out: Tensor, x: Tensor, seed: numpy.ndarray) -> numpy.ndarray | None:
-    (g,) = grad([out], [x], [Tensor._wrap(seed)], retain_graph=True, allow_unused=True)
+    (g,) = grad([out], [x], [_beside(seed, out)], retain_graph=True, allow_unused=True)
     return None if g is None else g._host().reshape(-1)
 
 
@@ -91,10 +96,10 @@ def _forward(fn: Callable, inputs: tuple, x: Tensor, outputs: int) -> list[Any]:
                 outs = [o for o in _tuple(fn(*inputs)) if isinstance(o, Tensor)][:outputs]
             tangent = numpy.zeros(x.array.shape, x.array.dtype)
             tangent.reshape(-1)[i] = side
-            seeds = {x.node: tangent}
+            seeds = {x.node: _beside(tangent, x).array}
             for into, o in zip(found, outs, strict=True):
-                t = None if o.node is None else tape.push_forward(o.node, seeds, numpy)
-                into[k].append(numpy.zeros(o.numel(), o.array.dtype) if t is None else numpy.asarray(t).reshape(-1))
+                t = None if o.node is None else tape.push_forward(o.node, seeds, devices.namespace(o.array))
+                into[k].append(numpy.zeros(o.numel(), o.array.dtype) if t is None else devices.move(t, devices.CPU).reshape(-1))
     whole = [[numpy.array(part).reshape(x.numel(), -1) for part in parts] for parts in found]
     return [parts if x.is_complex() else parts[0] for parts in whole]
 
@@ -210,7 +215,7 @@ def _undefined(func: Callable, inputs: tuple, checked: list) -> None:
     outputs = _differentiable(func(*inputs))
     for unused in range(len(outputs) if len(outputs) > 1 else 0):
         some = [o for k, o in enumerate(outputs) if k != unused]
-        seeds = [Tensor._wrap(numpy.ones(o.array.shape, o.array.dtype)) for o in some]
+        seeds = [_beside(numpy.ones(o.array.shape, o.array.dtype), o) for o in some]
         try:
             grad(some, checked, seeds, allow_unused=True)
         except RuntimeError as error:
@@ -226,9 +231,9 @@ def _batched(func: Callable, inputs: tuple, checked: list) -> None:
     rng = numpy.random.default_rng(0)
     for o in _differentiable(func(*inputs)):
         seeds = numpy.asarray(rng.normal(size=(2, *o.array.shape))).astype(o.array.dtype)
-        together = grad([o], checked, [Tensor._wrap(seeds)], retain_graph=True, is_grads_batched=True, allow_unused=True)
+        together = grad([o], checked, [_beside(seeds, o)], retain_graph=True, is_grads_batched=True, allow_unused=True)
         for b, seed in enumerate(seeds):
-            alone = grad([o], checked, [Tensor._wrap(numpy.asarray(seed))], retain_graph=True, allow_unused=True)
+            alone = grad([o], checked, [_beside(seed, o)], retain_graph=True, allow_unused=True)
             for i, (one, many) in enumerate(zip(alone, together, strict=True)):
                 if one is not None and many is not None and not numpy.allclose(one._host(), many._host()[b], rtol=1e-3, atol=1e-5):
                     raise GradcheckError(
@@ -241,7 +246,7 @@ def _seed(output: Tensor, rng: numpy.random.Generator) -> Tensor:
     """Return a random gradient for an output."""
     shape, d = output.array.shape, output.array.dtype
     values = rng.normal(size=shape) + 1j * rng.normal(size=shape) if output.is_complex() else rng.normal(size=shape)
-    return Tensor._wrap(numpy.asarray(values).astype(d))
+    return _beside(numpy.asarray(values).astype(d), output)
 
 
 def gradgradcheck(

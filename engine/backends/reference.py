@@ -123,13 +123,13 @@ def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
 def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     """Return a view of the array's storage; size, stride and offset are in elements. ValueError if it goes out of bounds."""
     owner = x.base if isinstance(x.base, x.__class__) else x
-    if not isinstance(x, numpy.ndarray):
-        return _restrided(owner.ravel()[offset:], size, tuple([s * x.itemsize for s in stride]))
     buffer, there = _in_memory_order(owner), owner.size * owner.itemsize
     reach = offset + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) if 0 not in size else 0
     if offset < 0 or reach * x.itemsize >= there and 0 not in size:
         told = f"sizes {list(size)}, strides {list(stride)}, storage offset {offset}"
         raise ValueError(f"{told} are out of bounds for storage of size {there // x.itemsize}")
+    if not isinstance(x, numpy.ndarray):
+        return _restrided(buffer.ravel()[offset:], size, tuple([s * x.itemsize for s in stride]))
     out = x.__class__(size, x.dtype, buffer, min(offset * x.itemsize, there), tuple(s * x.itemsize for s in stride))
     out.flags.writeable = owner.flags.writeable
     return out

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ CACHE = Path(tempfile.gettempdir()) / f"gradient-workbench-emulated-{os.getuid()
 COMPILER = [os.environ.get("CXX", "g++"), "-O0", "-std=c++17", "-fPIC", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE"]
 COMPILER += ["-fsanitize=alignment,shift,bounds", "-fsanitize-undefined-trap-on-error"]
 LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []  # twice as fast
+_ONE_AT_A_TIME = threading.Lock()  # the fibers of one launch; calls through ctypes give up the interpreter's lock
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(")
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\[\]")
 
@@ -108,9 +110,10 @@ class Emulator:
         copies = (ctypes.c_void_p * max(len(values), 1))(*map(ctypes.addressof, values))  # as the driver copies them
 
         def run(values: list = values) -> int:  # which live as long as the launch
-            scheduler().emu_seed(self.seed)
-            code = getattr(library, f"emu_launch_{name}")(three(gx, gy, gz), three(bx, by, bz), ctypes.c_size_t(shared), copies)
-            self.fault = scheduler().emu_fault().decode()
+            with _ONE_AT_A_TIME:
+                scheduler().emu_seed(self.seed)
+                code = getattr(library, f"emu_launch_{name}")(three(gx, gy, gz), three(bx, by, bz), ctypes.c_size_t(shared), copies)
+                self.fault = scheduler().emu_fault().decode()
             return code
 
         return self.submit(run) or 0

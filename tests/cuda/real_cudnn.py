@@ -1,6 +1,6 @@
-"""Plan the graphs of `engine.backends.gpu.dnn` with the real cuDNN, for an H200 that is described but not there. Prints JSON.
+"""Plan the graphs of `engine.backends.gpu.dnn` with the real cuDNN, for a GPU that is described but not there. Prints JSON.
 
-Run by `test_dnn.py` with the stub of the driver. cuDNN's heuristics choose from its engines, and check and build the plans; an execution
+The description is that of the last GPU on which `benchmarks/gpu.py` ran, or else of an H200, put together by hand. Run by `test_dnn.py` with the stub of the driver. cuDNN's heuristics choose from its engines, and check and build the plans; an execution
 would need the device.
 """
 
@@ -11,6 +11,7 @@ import inspect
 import itertools
 import json
 import warnings
+from pathlib import Path
 from typing import Any
 
 import cudnn
@@ -31,6 +32,7 @@ H200 = {
     "l2CacheSize": 62914560, "memoryBusWidth": 6144, "memClockRateKHz": 3201000, "smClockRateKHz": 1980000, "isTccDriver": 0,
     "pciDeviceId": 0, "supportCoopLaunch": 1, "totalGlobalMem": 150000000000, "schemaVersion": 1, "cudnnVersion": cudnn.backend_version(),
 }  # fmt: skip
+CAPTURED = Path(__file__).resolve().parents[2] / "benchmarks" / "results" / "cudnn_device.json"
 DTYPES = [numpy.dtype("f"), numpy.dtype("e"), numpy.dtype(ml_dtypes.bfloat16)]
 
 
@@ -96,7 +98,8 @@ def main() -> None:
     parameters = {name: [*inspect.signature(getattr(cudnn.pygraph, name)).parameters] for name in ("tensor", "execute")}
     found: dict[str, Any] = {"version": cudnn.__version__, "parameters": parameters}
     found["members"] = {name: [*getattr(cudnn, name).__members__] for name in ("data_type", "heur_mode", "numerical_note")}
-    cudnn.pygraph = functools.partial(cudnn.pygraph, device_property=cudnn.create_device_properties(json.dumps(H200)))
+    described = CAPTURED.read_text(encoding="utf-8") if CAPTURED.exists() else json.dumps(H200)
+    cudnn.pygraph = functools.partial(cudnn.pygraph, device_property=cudnn.create_device_properties(described))
     found["planned"], found["refused"] = every_kind()
     found["wrong"] = wrong_graphs()
     print(json.dumps(found))

@@ -89,6 +89,7 @@ class Symbol:
         return _put(_narrow(f"-{self.name}", self.dtype), self.dtype, self)
 
     def __invert__(self) -> Symbol:
+        _integers(self)
         return self.text.put(f"!{self.name}" if self.dtype == BOOL else _narrow(f"~{self.name}", self.dtype), self.dtype)
 
     def __abs__(self) -> Symbol:
@@ -294,6 +295,20 @@ def clip(x: Symbol, low: Any = None, high: Any = None) -> Symbol:
     return x if high is None else space.minimum(x, high)
 
 
+def _integers(*xs: Any) -> None:
+    """Raise Unprintable unless all are integers or bools."""
+    if promoted(*xs).kind not in "bui":
+        raise Unprintable("the bits of floats")
+
+
+def _of_integers(function: Callable) -> Callable:
+    def call(x: Any, y: Any) -> Symbol:
+        _integers(x, y)
+        return function(x, y)
+
+    return call
+
+
 def polygamma(x: Symbol, n: Any) -> Any:
     if isinstance(n, Symbol):
         raise Decision("the order of a derivative")
@@ -325,15 +340,17 @@ _SPECIAL = "airy_ai airy_ai_slope digamma i0e i1e igamma igammac log_ndtr modifi
 _SPECIAL += "scaled_modified_bessel_k0 scaled_modified_bessel_k1 zeta"
 _TEMPLATES = {
     "floor_divide": "Division<{}>::floored", "fmod": "Division<{}>::c_remainder", "remainder": "Division<{}>::remainder",
-    "trunc_divide": "Division<{}>::truncated", "gcd": "gcd<{}>", "lcm": "lcm<{}>", "left_shift": "shift_left<{}>",
-    "right_shift": "shift_right<{}>", "maximum": "largest<{}>", "minimum": "smallest<{}>", "fmax": "larger<{}>", "fmin": "smaller<{}>",
+    "trunc_divide": "Division<{}>::truncated",
+    "maximum": "largest<{}>", "minimum": "smallest<{}>", "fmax": "larger<{}>", "fmin": "smaller<{}>",
 }  # fmt: skip
+_BITS = {"gcd": "gcd<{}>", "lcm": "lcm<{}>", "left_shift": "shift_left<{}>", "right_shift": "shift_right<{}>"}
 
 space = SimpleNamespace(
     pi=math.pi, inf=math.inf, nan=math.nan,
     abs=absolute, sign=sign, sgn=sign, real=real, imag=imag, conj=conj, from_parts=from_parts, clip=clip, where=where,
     add=_infix("+", "||"), subtract=_infix("-"), multiply=_infix("*", "&&"), divide=divide, power=power, square=lambda x: x * x,
-    bitwise_and=_infix("&", "&&"), bitwise_or=_infix("|", "||"), bitwise_xor=_infix("^", "!="), invert=lambda x: ~x, ldexp=ldexp,
+    bitwise_and=_of_integers(_infix("&", "&&")), bitwise_or=_of_integers(_infix("|", "||")),
+    bitwise_xor=_of_integers(_infix("^", "!=")), invert=lambda x: ~x, ldexp=ldexp,
     less=_comparison("<"), less_equal=_comparison("<="), greater=_comparison(">"), greater_equal=_comparison(">="),
     equal=_comparison("=="), not_equal=_comparison("!="), logical_and=_comparison("&&", BOOL), logical_or=_comparison("||", BOOL),
     logical_xor=_comparison("!=", BOOL), logical_not=lambda x: x.text.put(f"!{_as(x, BOOL)}", BOOL),
@@ -349,6 +366,7 @@ space = SimpleNamespace(
     **{name: _call(c) for name, c in _NAMED.items()},
     **{name: _call(f"special::{name}") for name in _SPECIAL.split()},
     **{name: _template(c) for name, c in _TEMPLATES.items()},
+    **{name: _of_integers(_template(c)) for name, c in _BITS.items()},
 )  # fmt: skip
 vars(space).update(plain.bound(space))
 
