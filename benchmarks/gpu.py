@@ -13,8 +13,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import importlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -55,10 +55,9 @@ def machine() -> dict[str, Any]:
 
 def describe(file: Path) -> None:
     """Write cuDNN's description of the GPU, for which plans can then be built on machines without one (`tests/cuda/real_cudnn.py`)."""
-    if importlib.util.find_spec("cudnn") is None:
-        return print("cuDNN's frontend is not installed: no description of the GPU")
-    import cudnn
-
+    cudnn = measure.engine.backends.cudnn.library()
+    if isinstance(cudnn, Exception):
+        return print(f"no description of the GPU without cuDNN's frontend: {cudnn}")
     file.write_text(json.dumps(json.loads(cudnn.create_device_properties(0).serialize()), indent=1) + "\n", encoding="utf-8")
 
 
@@ -162,9 +161,7 @@ def main() -> int:
     with contextlib.ExitStack() as stack:
         if REHEARSED:
             sys.path.append(str(HERE.parent / "tests" / "cuda"))
-            from on_stand_in import installed
-
-            stack.enter_context(installed())
+            stack.enter_context(importlib.import_module("on_stand_in").installed())
         else:
             describe(args.json.with_name("cudnn_device.json"))
         results = run(args, started)

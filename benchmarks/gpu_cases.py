@@ -101,16 +101,16 @@ class Graphed:
 
     def __init__(self, E: Any, step: Callable[[], Any]) -> None:
         self.E, self.step, self.warm, self.graph = E, step, WARM, None
+        self.side = E.cuda.Stream()
 
     def __call__(self) -> Any:
         cuda = self.E.cuda
         if self.warm:
             self.warm -= 1
-            side = cuda.Stream()
-            side.wait_stream(cuda.current_stream())
-            with cuda.stream(side):
+            self.side.wait_stream(cuda.current_stream())
+            with cuda.stream(self.side):
                 self.loss = self.step()
-            cuda.current_stream().wait_stream(side)
+            cuda.current_stream().wait_stream(self.side)
             return self.loss
         if self.graph is None:
             self.loss, self.graph = None, cuda.CUDAGraph()

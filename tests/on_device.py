@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -39,9 +40,7 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if wanted == "stand-in":
         sys.path.append(str(HERE / "cuda"))
-        from on_stand_in import installed
-
-        _undone.enter_context(installed())
+        _undone.enter_context(importlib.import_module("on_stand_in").installed())
     elif not engine.cuda.is_available():
         raise pytest.UsageError("--device cuda: CuPy is not installed, or there is no NVIDIA GPU")
     patch = _undone.enter_context(pytest.MonkeyPatch.context())
@@ -71,11 +70,16 @@ def _copying(patch: pytest.MonkeyPatch) -> None:
 
 
 def _on_the_host(compare: Callable) -> Callable:
-    """A comparison of NumPy's that also takes arrays on a GPU."""
+    """A comparison of NumPy's that also takes arrays on a GPU, and lists of them."""
+
+    def moved(x: Any) -> Any:
+        if type(x) in (list, tuple):
+            return type(x)(map(moved, x))
+        return x.get() if devices.gpu_array is not None and isinstance(x, devices.gpu_array) else x
 
     @functools.wraps(compare)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return compare(*[a.get() if devices.gpu_array is not None and isinstance(a, devices.gpu_array) else a for a in args], **kwargs)
+        return compare(*map(moved, args), **kwargs)
 
     return call
 
@@ -84,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.device == "cpu":
         return
     for item in items:
-        reason = only_on_the_cpu.reason(item.path.stem, getattr(item, "originalname", None) or item.name)
+        reason = only_on_the_cpu.reason(item.path.stem, item.name)
         if reason:
             item.add_marker(pytest.mark.skip(reason=f"on the CPU only: {reason}"))
 

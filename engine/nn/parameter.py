@@ -84,7 +84,7 @@ class _Uninitialized:
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
         self._wants_grad = requires_grad
         self._lazy_dtype = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
-        self._lazy_device = devices.CPU if device is None else devices.device(device)
+        self._lazy_device = devices.get_default_device() if device is None else devices.device(device)
         self.node = None
 
     @property

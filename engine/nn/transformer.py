@@ -241,4 +241,4 @@ class Transformer(Module):
         """Return the causal mask `(sz, sz)`: 0 on and below the diagonal, -inf above it."""
         d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
         mask = numpy.triu(numpy.full((sz, sz), -numpy.inf), 1).astype(d.numpy)
-        return Tensor._wrap(mask if device is None else devices.move(mask, devices.device(device)))
+        return Tensor._wrap(devices.move(mask, devices.get_default_device() if device is None else devices.device(device)))

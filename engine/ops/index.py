@@ -18,7 +18,7 @@ from ..backends.meta import Meta
 from ..base import dtypes, errors, observe
 from ..base.errors import Refused, warn
 from ..base.layout import as_indexed
-from ..core import inplace, rules, tape, versions
+from ..core import devices, inplace, rules, tape, versions
 from ..core.devices import common, look, namespace
 from ..core.op import RULES_ONLY, Linear, Op
 from ..core.tensor import Tensor, define
@@ -132,6 +132,8 @@ def _understood(name: str, input: Tensor, index: Any) -> tuple[tuple | None, tup
 def _parsed(input: Tensor, index: Any) -> tuple[tuple | None, tuple | None]:
     """Split an index into a basic one, applied first, and an advanced one of slices and arrays; None if there is nothing to apply."""
     items = list(index) if isinstance(index, tuple) or isinstance(index, (list, range)) and _stands_for_tuple(index) else [index]
+    if devices.gpu_array is not None:  # of a derivative rule, as NumPy's arrays are on the CPU
+        items = [Tensor._wrap(i) if i.__class__ is devices.gpu_array else i for i in items]
     array, shape = input.array, input.array.shape
     used = sum(_consumed(i) for i in items)
     if used > array.ndim:

@@ -8,6 +8,7 @@ import numpy
 
 from ..base import dtypes
 from ..base.layout import LAYOUTS, layout
+from ..core import devices
 from ..core.devices import namespace
 from ..core.from_lists import to_array
 from ..core.tensor import Tensor
@@ -25,7 +26,7 @@ def _parts(values: Any, dtype: Any, device: Any, *indices: Any) -> tuple[Tensor,
     if isinstance(values, Tensor):
         values = values.to(dtype=dtype, device=device).clone() if dtype or device else values.clone()
     else:
-        values = Tensor._wrap(to_array(values, dtype, device))
+        values = Tensor._wrap(to_array(values, dtype, devices.default if device is None else device))
     xp = namespace(values.array)
     return (values, *(Tensor._wrap(xp.asarray(to_array(i, dtypes.int64))) for i in indices))
 
@@ -64,7 +65,7 @@ def coo(indices: Any, values: Any, size: Any, dtype: Any, device: Any, requires_
 
 def empty(size: Any, dtype: Any, device: Any, requires_grad: bool) -> SparseTensor:
     """Return a sparse tensor of zeros."""
-    values = Tensor._wrap(to_array([], dtype or dtypes.default, device))
+    values = Tensor._wrap(to_array([], dtype or dtypes.default, devices.default if device is None else device))
     out = SparseTensor(Tensor._wrap(namespace(values.array).zeros((len(size), 0), numpy.int64)), values, tuple(size), True)
     return out.requires_grad_() if requires_grad else out
 

@@ -9,6 +9,7 @@ from typing import Any
 import cupy
 import numpy
 
+from ..batch import Batched
 from . import calls, launch, waiting
 
 _BLOCK = 256  # as in index.cu
@@ -73,6 +74,8 @@ def look(shape: tuple, index: tuple, op: str) -> None:
     """Note an index that is out of range, for an op that has no kernel of its own; `index` has slices, None, bools and integers."""
     dim = 0
     for item in index:
+        while item.__class__ is Batched:  # an index for each sample of a vmap
+            item = item.inner
         kind = item.dtype.kind if hasattr(item, "dtype") else ""
         if kind in ("i", "u") and 0 not in shape:
             _launched("look", item, bounds(op, shape[dim], wrap=True))
