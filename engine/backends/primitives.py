@@ -291,8 +291,8 @@ sort: orders, ranks and counts
 
 layer: kernels of layers and losses
     adaptive_max(x, size)                                            kernels_pool  zeros
-    attention(query, key, value, mask, draws, scale, causal, dropout) kernels_attention zeros
-    attention_back(g, query, key, value, mask, draws, out, logsumexp, scale, causal, dropout, to_mask=False) kernels_attention zeros
+    attention(query, key, value, mask, draws, scale, causal, dropout) kernels_attention sample zeros
+    attention_back(g, query, key, value, mask, draws, out, logsumexp, scale, causal, dropout, to_mask=False) kernels_attention sample zeros
     attention_draws(query, key, value, mask, causal, to_mask, source) kernels_attention plain sample zeros
     attention_kept(query, key, draws, dropout)                       kernels_attention plain sample zeros
     avg_pool(x, kernel, stride=None, padding=0, ceil_mode=False, include_pad=True, divisor=None) kernels_pool  zeros
