@@ -45,7 +45,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if is_causal and attn_mask is not None: raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if attn_mask is not None and attn_mask.dtype.name not in ("bool", "float32") and attn_mask.dtype != query.dtype: raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype.name} and  query.dtype: {query.dtype.name} instead.")
     scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
-    if namespace(query.array).whole_attention(*[x if x is None else x.array for x in (query, key, value, attn_mask)], enable_gqa):
+    if 0 <= dropout_p < 1 and namespace(query.array).whole_attention(*[x if x is None else x.array for x in (query, key, value, attn_mask)], enable_gqa):
         return in_one_pass(query, key, value, attn_mask, dropout_p, is_causal, scale)
     if enable_gqa:
         heads = query.shape[-3]

@@ -508,8 +508,14 @@ def test_cudnn_plans_every_kind_of_graph(real):
     assert len(real["planned"]) > 400 and all(workspace >= 0 for workspace in real["planned"].values())
 
 
+def test_cudnn_plans_attention(real):
+    assert not real["refused attentions"]
+    assert len(real["attentions"]) == 70 and all(workspace >= 0 for workspace in real["attentions"].values())
+
+
 def test_cudnn_refuses_wrong_graphs(real):
-    assert set(real["wrong"]) == {"channels", "size of the result", "groups"} and all(real["wrong"].values())
+    names = {"channels", "size of the result", "groups", "attention, keys", "attention, heads", "attention, width"}
+    assert set(real["wrong"]) == names and all(real["wrong"].values())
 
 
 def test_the_stand_in_has_the_real_names_and_parameters(real):

@@ -16,6 +16,7 @@ from on_stand_in import installed
 import engine
 from engine.autograd import grad
 from engine.backends import cudnn as switches
+from engine.core import devices
 from engine.nn import functional as F
 from engine.nn.attention import SDPBackend, sdpa_kernel
 
@@ -61,7 +62,9 @@ def both(shapes: tuple, dtype: Any, mask: Any = None, **more: Any) -> tuple[list
     runs = []
     for place, kind in (("cuda", dtype), ("cpu", engine.float64)):
         q, k, v = (x.to(place, kind).requires_grad_() for x in given)
-        seen = None if mask is None else mask.to(place) if mask.dtype is engine.bool else mask.to(place, kind).requires_grad_(mask.requires_grad)
+        seen = (
+            mask if mask is None else mask.detach().to(place, kind if mask.requires_grad else mask.dtype).requires_grad_(mask.requires_grad)
+        )
         out = attend(q, k, v, seen, **more)
         (g,) = drawn(tuple(out.shape), seed=1)
         wanted = [q, k, v] + [seen] * (seen is not None and seen.requires_grad)
@@ -83,7 +86,7 @@ MASKS = {
     "none": None, "boolean": engine.tensor(numpy.tril(numpy.ones((5, 7), bool), 1)), "hidden keys": engine.tensor([True] * 5 + [False] * 2),
     "rows that see nothing": engine.tensor(numpy.arange(5)[:, None] % 2 == numpy.ones((1, 7), int)),
     "added": drawn((2, 1, 5, 7))[0].masked_fill(engine.tensor(numpy.eye(5, 7, dtype=bool)), -math.inf), "one per head": drawn((3, 1, 7))[0],
-    "very negative": engine.full((5, 7), -60000.0),
+    "very negative": engine.zeros(5, 7).masked_fill(engine.tensor(numpy.eye(5, 7, dtype=bool)), -3e38),
 }  # fmt: skip
 
 
@@ -120,13 +123,15 @@ def test_grouped_heads(gpu, dtype):
 
 
 def test_what_cudnn_refuses_runs_on_the_kernels(gpu):
-    with pytest.warns(RuntimeWarning, match=r"without tensor cores, .*: forward of .*8.*: No valid") as told:
+    with pytest.warns(RuntimeWarning, match=r"without tensor cores, .*: \w+ of \(2, 3, 5, 8\).*: No valid") as told:
         refuse = lambda self: (_ for _ in ()).throw(host_cudnn.cudnnGraphNotSupportedError("No valid engine configs\nfor it"))  # noqa: E731
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(host_cudnn.pygraph, "check_support", refuse)
             same(*both(SHAPES["plain"], engine.float16), engine.float16)
     assert len(told) == 2 and launched(gpu) == ["attention", "attention_dot", "attention_query", "attention_key_value"]
-    same(*both(((2, 3, 5, 7), (2, 3, 7, 7), (2, 3, 7, 9)), engine.float16), engine.float16)  # head dimensions that it never takes: no warning
+    same(
+        *both(((2, 3, 5, 7), (2, 3, 7, 7), (2, 3, 7, 9)), engine.float16), engine.float16
+    )  # head dimensions that it never takes: no warning
     assert len(launched(gpu)) == 8
 
 
@@ -166,7 +171,7 @@ def test_a_plan_is_built_once_and_nothing_waits(gpu):
         attend(x, k, v).sum().backward()
         attend(x, k, v, mask, dropout_p=0.3).sum().backward()
         attend(x.float(), k.float(), v.float(), dropout_p=0.3).sum().backward()
-    assert syncs.found == [] and sorted(planned()) == ["backward"] * 4 + ["forward"] * 4  # two are of dropout 0.5: whether it is possible
+    assert syncs.found == [] and sorted(planned()) == ["backward"] * 3 + ["forward"] * 4  # three of them to see whether it has dropout
 
 
 def test_operands_are_read_where_they_are(gpu, monkeypatch):
@@ -197,7 +202,8 @@ def test_dropout(gpu, dtype):
     for one in (first, second):
         assert abs(one.mean() - 1) < 5 * math.sqrt(1 / 3 / 64 / one.numel())
         assert 0.7 < one.std() * math.sqrt(64 * 3) < 1.3
-    assert (attend(q, q, v, dropout_p=0.25) * 48).cpu().double().frac().abs().max() < 0.2  # multiples of 1 / 48
+    shares = first * 48
+    assert (shares - shares.round()).abs().max() < 0.05  # a weight is 1 / 64, or 1 / 48 where it stays
     assert (planned() != []) == (dtype is engine.float16)
 
 
@@ -245,12 +251,16 @@ def test_gradients_of_gradients(gpu, dtype, dropout):
     q, k, v = (x.to(dtype).cuda().requires_grad_() for x in drawn(*shapes))
     engine.manual_seed(3)
     out = attend(q, k, v, MASKS["boolean"].cuda(), dropout_p=dropout)
+    draws = out.grad_fn.saved[0][-1]
     first = grad((out.float() ** 2).sum(), (q, k, v), create_graph=True)
     second = grad(sum((d.float() ** 2).sum() for d in first), (q, k, v))
     kept: Any = 1.0
     if dropout:
-        space, draws = engine.core.devices.gpu, out.grad_fn.saved[0][-1] if out.grad_fn.op.name == "attention" else None
-        kept = engine.Tensor._wrap(space.attention_kept(q.detach().float().array, k.detach().float().array, draws, dropout)).cpu().double()
+        kept = (
+            engine.Tensor._wrap(devices.gpu.attention_kept(q.detach().float().array, k.detach().float().array, draws, dropout))
+            .cpu()
+            .double()
+        )
     x, y, z = (t.detach().cpu().double().requires_grad_() for t in (q, k, v))
     scores = (x / math.sqrt(8)) @ y.mT
     weights = scores.masked_fill(MASKS["boolean"].logical_not(), -math.inf).softmax(-1) * kept
@@ -323,5 +333,3 @@ def test_addresses_and_layouts_count(gpu, monkeypatch):
     with warnings.catch_warnings(), pytest.raises((AssertionError, RuntimeError, RuntimeWarning)):
         warnings.simplefilter("error")
         same(*both(((2, 2, 5, 8),) * 3, engine.float16), engine.float16)
-
-
