@@ -301,6 +301,18 @@ def test_a_layer_and_autocast(gpu):
     assert planned() == ["forward"]
 
 
+def test_it_is_counted_and_exported(gpu, tmp_path):
+    from engine.utils.flop_counter import FlopCounterMode
+
+    q, k, v = (x.cuda().requires_grad_() for x in drawn(*SHAPES["plain"]))
+    with FlopCounterMode(display=False) as counter:
+        attend(q, k, v).sum().backward()
+    once, name = 2 * (2 * 3 * 5 * 7) * (8 + 16), "aten._scaled_dot_product_efficient_attention"
+    assert counter.get_flop_counts()["Global"] == {name: once, f"{name}_backward": 2 * once}
+    layer = engine.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True).eval().cuda()
+    engine.onnx.export(layer, (drawn((2, 5, 16))[0].cuda(),), str(tmp_path / "layer.onnx"))
+
+
 # -- the stand-in itself -----------------------------------------------------------------------------------------------------
 
 FAULTS = {

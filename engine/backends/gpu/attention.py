@@ -13,6 +13,7 @@ import cupy
 
 from ...base.dtypes import BOOL_NP, F32, LOW
 from ...base.layout import blank
+from .. import kernels_attention
 from ..cuda import attention_enabled
 from . import launch, random, sdpa
 
@@ -59,6 +60,9 @@ def attention_kept(query: Any, key: Any, draws: Any, dropout: float) -> Any:
 
 def attention(query: Any, key: Any, value: Any, mask: Any, draws: Any, scale: float, causal: bool, dropout: float) -> tuple:
     """Return softmax(query keyᵀ scale + mask) value, and the logarithm of the sum of each row's exponentials, (..., H, L, 1)."""
+    if query.dtype not in _DTYPES:
+        kept = attention_kept(query, key, draws, dropout)
+        return kernels_attention.plainly(cupy, query, key, value, mask, kept, scale, causal)
     arrays = [four(x) for x in (query, key, value)]
     seen, q = mask if mask is None else mask[(None,) * (4 - mask.ndim)], arrays[0]
     out = like(q, arrays[2].shape[-1])
@@ -78,6 +82,9 @@ def attention_back(
     to_mask: bool = False,
 ) -> list:  # fmt: skip
     """Return the gradients of query, key and value and, with `to_mask`, of the mask at each weight, else None."""
+    if query.dtype not in _DTYPES:
+        kept = attention_kept(query, key, draws, dropout)
+        return kernels_attention.back_plainly(cupy, g, query, key, value, mask, kept, out, logsumexp, scale, causal, to_mask)
     arrays, (g, out) = [four(x) for x in (query, key, value)], (four(g), four(out))
     seen, q, k = mask if mask is None else mask[(None,) * (4 - mask.ndim)], *arrays[:2]
     log_sum = cupy.ascontiguousarray(logsumexp)
