@@ -125,7 +125,7 @@ _reductions = {"math": False}
 
 
 def is_flash_attention_available() -> bool:
-    """Return whether attention has a kernel of its own: False."""
+    """Return whether the library flash-attention is used: False, the kernels are cuDNN's and own ones."""
     return False
 
 

@@ -444,7 +444,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         whole = tuple(_in_rows(a, arrays[0]) if hasattr(a, "flags") and not a.flags.c_contiguous else a for a in whole)
     n_out = len(op.outputs)
     first = arrays[0] if laying and (xp is devices.gpu or isinstance(arrays[0], numpy.ndarray)) else None
-    if first is not None and first.ndim > 1 and not first.flags.c_contiguous:
+    if op.laid is not None and first is not None and first.ndim > 1 and not first.flags.c_contiguous:
         whole = (*[op.laid(a, *arrays) for a in whole[:n_out]], *whole[n_out:])
     results = []
     for data in whole[:n_out]:

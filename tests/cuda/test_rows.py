@@ -198,12 +198,12 @@ def test_batch_norm_of_channels_last(dtype, device, monkeypatch):
         w, b = (draw((1, shape[1]) + (1,) * (len(shape) - 2), COMPUTED[dtype], seed) for seed in (3, 4))
         a, d = (device.array(y.transpose(last)).transpose(back) for y in (x, g))
         weight, bias = on_device(device, w, b)
-        monkeypatch.setattr(device, "array", lambda *a, **k: pytest.fail("copied"))
-        out, mean, rstd = orders(device, lambda a=a, axes=axes, w=weight, b=bias: rows.normalize(a, axes, 1e-5, w, b))
-        made = rows.normalize(a, axes, 1e-5, weight, bias)
-        slope = rows.normalize_input(d, a, *made[1:], axes, weight)
-        total = rows.normalize_weight(d, a, *made[1:], axes)
-        monkeypatch.undo()
+        with monkeypatch.context() as patch:
+            patch.setattr(device, "array", lambda *a, **k: pytest.fail("copied"))
+            out, mean, rstd = orders(device, lambda a=a, axes=axes, w=weight, b=bias: rows.normalize(a, axes, 1e-5, w, b))
+            made = rows.normalize(a, axes, 1e-5, weight, bias)
+            slope = rows.normalize_input(d, a, *made[1:], axes, weight)
+            total = rows.normalize_weight(d, a, *made[1:], axes)
         assert made[0].strides == a.strides and slope.strides == a.strides
         want, middle, r = kernels_norm.normalize(wide(x), axes, 1e-5, *doubles(w, b))
         close(out, want, dtype, times=40, scale=4)

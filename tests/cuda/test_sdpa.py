@@ -187,6 +187,39 @@ def test_operands_are_read_where_they_are(gpu, monkeypatch):
     assert (attend(odd, odd, odd) == 0).all()
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("dtype", [engine.float32, engine.float16], ids=str)
+def test_values_and_gradients_are_pytorchs(gpu, dtype):
+    """PyTorch computes in float64: masks, rows that see nothing, causal with fewer keys or queries, grouped heads."""
+    torch = pytest.importorskip("torch")
+    square, grouped = ((2, 4, 9, 8),) * 3, ((2, 4, 9, 8), (2, 2, 70, 8), (2, 2, 70, 16))
+    some = numpy.random.default_rng(3).random((9, 9)) < 0.5
+    some[4] = False
+    cases = [(square, {}), (square, {"is_causal": True}), (grouped, {"is_causal": True, "enable_gqa": True, "scale": 0.2})]
+    cases += [
+        (((1, 2, 70, 8), (1, 2, 9, 8), (1, 2, 9, 8)), {"is_causal": True}),
+        (square, {"attn_mask": some}),
+        (square, {"attn_mask": some * 1.0}),
+    ]
+    for shapes, more in cases:
+        given = [x.to(dtype).float().numpy() for x in drawn(*shapes)]
+        (g,) = drawn((*shapes[0][:-1], shapes[2][-1]), seed=9)
+        same(*[_attended(lib, given, g.to(dtype).float().numpy(), dtype.name, more) for lib in (engine, torch)], dtype)
+
+
+def _attended(lib: Any, given: list, g: Any, dtype: str, more: dict) -> list:
+    """The result and the gradients: the engine's in `dtype` on the GPU, PyTorch's in float64."""
+
+    def cast(x: Any) -> Any:
+        x = lib.tensor(x) if x.dtype == bool else lib.tensor(x).to(getattr(lib, dtype if lib is engine else "float64"))
+        return x.cuda() if lib is engine else x
+
+    tensors = [cast(x).requires_grad_() for x in given]
+    out = lib.nn.functional.scaled_dot_product_attention(*tensors, **{k: cast(v) if k == "attn_mask" else v for k, v in more.items()})
+    found = (out, *lib.autograd.grad(out, tensors, cast(g)))
+    return [engine.tensor(x.detach().cpu().double().numpy()) for x in found]
+
+
 # -- dropout -------------------------------------------------------------------------------------------------------------------
 
 

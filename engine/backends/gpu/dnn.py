@@ -80,7 +80,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.handles: dict[int, Any] = {}  # device -> handle
-        self.plans: dict[tuple, Plan | None] = {}
+        self.plans: dict[tuple, Any] = {}  # of convolutions and of attention; None for what is not for cuDNN
 
     def handle(self, device: int) -> Any:
         if device not in self.handles:

@@ -180,13 +180,13 @@ def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
 
 
 def _last(x: Any, axes: tuple) -> tuple | None:
-    """The order in memory of channels-last `x`, if all its axes but the channels are to be normalized; else None."""
+    """The order in memory of channels-last `x`, if `axes` are all but the channels; else None."""
     format = suggested(x)
     return order(format, x.ndim) if format is not contiguous_format and axes == (0, *range(2, x.ndim)) and lies_in(x, format) else None
 
 
 def _turned(by: tuple, *given: Any) -> list:
-    """Arrays with their axes in another order, and the numbers of those axes that are to be normalized."""
+    """Arrays with their axes in another order, and for a tuple of axes their numbers in it: the first ones."""
     return [tuple(range(len(a))) if a.__class__ is tuple else a if a is None else a.transpose(by) for a in given]
 
 

@@ -27,7 +27,7 @@ class Signature(NamedTuple):
 
     op: str  # "forward", "backward", or "kept" for the factors of the dropout
     dtype: Any
-    layouts: tuple[tuple[tuple, tuple] | None, ...]  # of query, key, value, mask, out, and for "backward" of grad and of the gradients
+    layouts: tuple[Any, ...]  # of query, key, value, mask, out, and for "backward" of grad and of the gradients
     scale: float
     causal: bool
     dropout: float
@@ -184,7 +184,7 @@ class Plan:
         """Execute on the current stream."""
         arrays = {"query": query, "key": key, "value": value, **more}
         if mask is not None:
-            arrays["mask"] = _bias(mask, self._layouts[3][0])  # type: ignore[index]
+            arrays["mask"] = _bias(mask, self._layouts[3][0])
         arrays = {name: x.copy("K") if x.data.ptr % dnn._ALIGNMENT else x for name, x in arrays.items()}  # those that are read
         pointers = {_UIDS[name]: x.data.ptr for name, x in arrays.items()}
         if draws is not None:
