@@ -1,7 +1,7 @@
 """`engine.backends.cuda`: PyTorch's switches for GPU computation. They can be set and read; the GPU code itself is in `gpu/`.
 
-One changes results: `matmul.allow_tf32` lets float32 products on a GPU use TF32. Sums are never of reduced precision, and attention is
-composed of ops.
+Two change what runs: `matmul.allow_tf32` lets float32 products on a GPU use TF32, and attention is composed of ops, as with "math", if its
+other three kinds are off. Sums are never of reduced precision.
 """
 
 from __future__ import annotations
@@ -59,23 +59,28 @@ def cudnn_sdp_enabled() -> bool:
     return _attention["cudnn"]
 
 
+def attention_enabled() -> bool:
+    """Whether attention may run as one kernel: which one it is follows from its arguments, not from these switches."""
+    return _attention["flash"] or _attention["mem_efficient"] or _attention["cudnn"]
+
+
 def enable_flash_sdp(enabled: bool) -> None:
-    """Record a setting without effect: there is one implementation of attention."""
+    """Set whether attention may be of this kind; see `attention_enabled`."""
     _attention["flash"] = bool(enabled)
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Record a setting without effect: there is one implementation of attention."""
+    """Set whether attention may be of this kind; see `attention_enabled`."""
     _attention["mem_efficient"] = bool(enabled)
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """Record a setting without effect: there is one implementation of attention."""
+    """Set whether attention may be of this kind; see `attention_enabled`."""
     _attention["math"] = bool(enabled)
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """Record a setting without effect: there is one implementation of attention."""
+    """Set whether attention may be of this kind; see `attention_enabled`."""
     _attention["cudnn"] = bool(enabled)
 
 
@@ -83,7 +88,7 @@ def enable_cudnn_sdp(enabled: bool) -> None:
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[None]:
-    """Record settings for the duration of a `with` block."""
+    """Set which kinds of attention are allowed within a `with` block."""
     before = dict(_attention)
     _attention.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
     try:
@@ -120,7 +125,7 @@ _reductions = {"math": False}
 
 
 def is_flash_attention_available() -> bool:
-    """Return whether attention has a kernel of its own: False."""
+    """Return whether the library flash-attention is used: False, the kernels are cuDNN's and own ones."""
     return False
 
 

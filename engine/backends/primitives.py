@@ -291,6 +291,10 @@ sort: orders, ranks and counts
 
 layer: kernels of layers and losses
     adaptive_max(x, size)                                            kernels_pool  zeros
+    attention(query, key, value, mask, draws, scale, causal, dropout) kernels_attention sample zeros
+    attention_back(g, query, key, value, mask, draws, out, logsumexp, scale, causal, dropout, to_mask=False) kernels_attention sample zeros
+    attention_draws(query, key, value, mask, causal, to_mask, source) kernels_attention plain sample zeros
+    attention_kept(query, key, draws, dropout)                       kernels_attention plain sample zeros
     avg_pool(x, kernel, stride=None, padding=0, ceil_mode=False, include_pad=True, divisor=None) kernels_pool  zeros
     avg_pool_back(g, size, kernel, stride=None, padding=0, ceil_mode=False, include_pad=True, divisor=None) kernels_pool  zeros
     class_pick(x, target, weight=None, ignore=-100)                  kernels_loss  zeros
@@ -316,6 +320,7 @@ layer: kernels of layers and losses
     tap_gather(x, taps, kernel, stride=None, padding=0, dilation=1, ceil_mode=False) kernels_pool  zeros
     tap_places(taps, size, kernel, stride=None, padding=0, dilation=1, ceil_mode=False) kernels_pool  plain zeros
     tap_scatter(g, taps, size, kernel, stride=None, padding=0, dilation=1, ceil_mode=False) kernels_pool  zeros
+    whole_attention(query, key, value, mask=None, grouped=False)     kernels_attention plain zeros
 """
 
 

@@ -439,15 +439,12 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     if low is not None:
         # results are rounded once; the auxiliary values for the rules (`aux`) stay in float32
         whole = tuple(xp.astype(a, low) if i < len(op.outputs) and getattr(a, "dtype", None) == F32 else a for i, a in enumerate(whole))
-    if op.row_major and not (data.__class__ is numpy.ndarray and data.flags.c_contiguous):
-        whole = tuple(_in_rows(a, arrays[0]) if hasattr(a, "flags") and not a.flags.c_contiguous else a for a in whole)
+    first = arrays[0]
+    laying = op.laid is not None and (isinstance(first, numpy.ndarray) or first.__class__ is devices.gpu_array)
+    if op.row_major and not (laying and xp is devices.gpu) and not (data.__class__ is numpy.ndarray and data.flags.c_contiguous):
+        whole = tuple(_in_rows(a, first) if hasattr(a, "flags") and not a.flags.c_contiguous else a for a in whole)
     n_out = len(op.outputs)
-    if (
-        op.laid is not None
-        and (isinstance(first := arrays[0], numpy.ndarray) or first.__class__ is devices.gpu_array)
-        and first.ndim > 1
-        and not first.flags.c_contiguous
-    ):
+    if laying and first.ndim > 1 and not first.flags.c_contiguous:
         whole = (*[op.laid(a, *arrays) for a in whole[:n_out]], *whole[n_out:])
     results = []
     for data in whole[:n_out]:

@@ -228,8 +228,9 @@ def _of_gpu(index: int) -> device:
 def elsewhere(values: Iterable[Any]) -> Any:
     """The GPU of the first tensor or array there, as a context that makes it the current one; None if it is, and without one there."""
     for x in values:
-        index = getattr(getattr(getattr(x, "array", x), "data", None), "device_id", None)
-        if index is not None:
+        array = getattr(x, "array", x)
+        if isinstance(array, gpu_array):
+            index = array.data.device_id
             return None if index == gpu.current_device() else gpu.device(index)
     return None
 

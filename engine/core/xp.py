@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as _numpy
 
+from ..backends import kernels_attention as _attention
 from ..backends.kernels_lstm import lstm_back_plainly as _lstm_back_plainly
 from ..backends.kernels_lstm import lstm_plainly as _lstm_plainly
 from ..base import dtypes as _dtypes
@@ -203,6 +204,25 @@ def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
 
 def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: Any, gates: Any, reverse: bool) -> list:
     return _lstm_back_plainly(_sys.modules[__name__], g, dc, h0, c0, weight, out, cells, gates, reverse)
+
+
+def attention(query: Any, key: Any, value: Any, mask: Any, draws: Any, scale: float, causal: bool, dropout: float) -> tuple:
+    kept = _kept(query, key, draws, dropout)
+    return _attention.plainly(_sys.modules[__name__], query, key, value, mask, kept, scale, causal)
+
+
+def attention_back(
+    g: Any, query: Any, key: Any, value: Any, mask: Any, draws: Any, out: Any, logsumexp: Any, scale: float, causal: bool, dropout: float,
+    to_mask: bool = False,
+) -> list:  # fmt: skip
+    kept, xp = _kept(query, key, draws, dropout), _sys.modules[__name__]
+    return _attention.back_plainly(xp, g, query, key, value, mask, kept, out, logsumexp, scale, causal, to_mask)
+
+
+def _kept(query: Any, key: Any, draws: Any, dropout: float) -> Any:
+    if draws is None:
+        return None
+    return _Tensor._wrap(_namespace(draws.array).attention_kept(query.array, key.array, draws.array, dropout))
 
 
 refusing: Any = None  # set by autograd.function: takes a value, and the tensor for which its derivative must raise

@@ -2,9 +2,34 @@
 
 import math
 
+from ..core import random
 from ..core.create import made
 from ..core.devices import namespace
-from ..core.op import composite, functions
+from ..core.op import Op, composite, functions
+
+
+class attention(Op):
+    """softmax(Q Kᵀ * scale + mask) V in one pass, where a device has a kernel for it; the weights are never in memory as a whole.
+
+    `tensors` are query, key and value and, if `masked`, the mask and, with dropout, the state that it is drawn from. Heads, masks and the
+    result are as in `scaled_dot_product_attention`. The mask gets a gradient with `to_mask`.
+    """
+
+    home, variadic, inputs, types, aux, halves = "", True, ("tensors",), "any", ("logsumexp",), True
+    exempt = {"promotion": "Only scaled_dot_product_attention calls it, with tensors of one dtype.", "zero_size": "PyTorch has no function of this name; scaled_dot_product_attention is tested."}
+    formula = "softmax(tensors[0] @ tensors[1].T * scale) @ tensors[2]"
+    examples = ((((2, 3, 4), (2, 5, 4), (2, 5, 3)), {"scale": 0.5}), (((2, 4, 3, 4), (2, 2, 6, 4), (2, 2, 6, 3)), {"causal": True}))
+
+    def forward(xp, tensors, scale=1.0, causal=False, masked=False, dropout=0.0, to_mask=False): return xp.attention(*operands(tensors, masked), scale, causal, dropout)
+    def d_tensors(xp, g, tensors, out, logsumexp, scale, causal, masked, dropout, to_mask):
+        found = xp.attention_back(g, *operands(tensors, masked), out, logsumexp, scale, causal, dropout, to_mask)
+        return (found if masked else found[:3]) + [None] * bool(dropout)
+
+
+def operands(tensors, masked):
+    """Query, key, value, the mask or None, and the state of the dropout or None."""
+    query, key, value, *more = tensors
+    return query, key, value, more[0] if masked else None, more[-1] if len(more) > masked else None
 
 
 @composite(home="nn.functional")
@@ -19,11 +44,13 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if not query.dtype == key.dtype == value.dtype: raise RuntimeError(f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype.name} key.dtype: {key.dtype.name} and value.dtype: {value.dtype.name} instead.")
     if is_causal and attn_mask is not None: raise RuntimeError("scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True")
     if attn_mask is not None and attn_mask.dtype.name not in ("bool", "float32") and attn_mask.dtype != query.dtype: raise RuntimeError(f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: {attn_mask.dtype.name} and  query.dtype: {query.dtype.name} instead.")
+    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
+    if 0 <= dropout_p < 1 and namespace(query.array).whole_attention(*[x if x is None else x.array for x in (query, key, value, attn_mask)], enable_gqa):
+        return in_one_pass(query, key, value, attn_mask, dropout_p, is_causal, scale)
     if enable_gqa:
         heads = query.shape[-3]
         if heads % key.shape[-3] or heads % value.shape[-3]: raise RuntimeError(f"Number of heads in key and value must divide the number of heads in query, but got {heads}, {key.shape[-3]} and {value.shape[-3]}")
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
-    scale = 1 / math.sqrt(max(query.shape[-1], 1)) if scale is None else scale
     scores = (query * scale) @ key.transpose(-2, -1)
     if is_causal: attn_mask = causal_mask(query, key.shape[-2])
     if attn_mask is not None and attn_mask.dtype.name == "bool":
@@ -33,6 +60,16 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     weights = functions["_safe_softmax"](scores, -1)
     if dropout_p: weights = functions["nn.functional.dropout"](weights, dropout_p)
     return weights @ value
+
+
+def in_one_pass(query, key, value, mask, dropout, causal, scale):
+    """`scaled_dot_product_attention` as one op."""
+    tensors, to_mask = [query, key, value] + [mask] * (mask is not None), mask is not None and mask.requires_grad
+    if dropout:
+        arrays = [None if x is None else x.array for x in (query, key, value, mask)]
+        draws = namespace(query.array).attention_draws(*arrays, causal, to_mask, random.generator_of(query.device))
+        tensors.append(made(draws, query.device))
+    return attention(tensors, scale, causal, mask is not None, dropout, to_mask)
 
 
 def causal_mask(query, sources):

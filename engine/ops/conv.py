@@ -16,7 +16,7 @@ _MIXED = {"zero_size": "PyTorch gives no channels and kernels without taps shape
 
 class convolution(Linear):
     """Convolution in as many dimensions as the weight has."""
-    home, inputs, types, exempt = "", ("input", "weight"), "same", _INNER
+    home, inputs, types, exempt, halves = "", ("input", "weight"), "same", _INNER, True
     examples = ((((2, 4, 5, 4), (6, 2, 3, 2)), {"stride": (2, 1), "padding": (1, 1), "groups": 2}), (((3, 7), (2, 3, 3)), {"dilation": 2}))
     formula = "input ⋆ weight"
     def forward(xp, input, weight, stride=1, padding=0, dilation=1, groups=1): return xp.convolution(input, weight, stride, padding, dilation, groups)
@@ -26,7 +26,7 @@ class convolution(Linear):
 
 class convolution_input(Linear):
     """The transpose of a convolution in its input: the gradient of an input of shape `size`."""
-    home, inputs, types, exempt, row_major = "", ("grad", "weight"), "same", _INNER, True
+    home, inputs, types, exempt, halves, row_major = "", ("grad", "weight"), "same", _INNER, True, True
     examples = ((((2, 6, 3, 4), (6, 2, 3, 2)), {"size": (2, 4, 6, 4), "stride": (2, 1), "padding": (1, 1), "groups": 2, "dilation": (1, 2)}),)
     formula = "grad ⋆ᵀ weight"
     def forward(xp, grad, weight, size, stride=1, padding=0, dilation=1, groups=1): return xp.convolution_input(grad, weight, size, stride, padding, dilation, groups)
@@ -36,7 +36,7 @@ class convolution_input(Linear):
 
 class convolution_weight(Linear):
     """The transpose of a convolution in its weight: the gradient of a weight of shape `size`."""
-    home, inputs, types, exempt = "", ("grad", "input"), "same", _INNER
+    home, inputs, types, exempt, halves = "", ("grad", "input"), "same", _INNER, True
     examples = ((((2, 6, 3, 5), (2, 4, 5, 4)), {"size": (6, 2, 3, 2), "stride": (2, 1), "padding": (1, 1), "groups": 2}),)
     formula = "grad ⋆ᵀ input"
     def forward(xp, grad, input, size, stride=1, padding=0, dilation=1, groups=1): return xp.convolution_weight(grad, input, size, stride, padding, dilation, groups)
@@ -51,7 +51,7 @@ def cropped(x, shape):
 
 class Convolution(Op):
     """Base of the convolutions of one, two and three dimensions, with their rules."""
-    home, inputs, types, method, exempt = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED
+    home, inputs, types, method, exempt, halves = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED, True
     formula = "input ⋆ weight + bias"
     laid = staticmethod(as_channels)
     def d_input(xp, g, weight, shape, stride, padding, dilation, groups): return xp.convolution_input(g, weight, shape, stride, padding, dilation, groups)
@@ -91,7 +91,7 @@ class conv3d(Convolution):
 
 class Transposed(Op):
     """Base of the transposed convolutions, with their rules: a convolution's gradient used as a forward op."""
-    home, inputs, types, method, exempt, row_major = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED, True
+    home, inputs, types, method, exempt, halves, row_major = "nn.functional", ("input", "weight", "bias"), "same", False, _MIXED, True, True
     formula = "input ⋆ᵀ weight + bias"
     laid = staticmethod(as_channels)
     def d_input(xp, g, weight, shape, stride, padding, dilation, groups): return cropped(xp.convolution(g, weight, stride, padding, dilation, groups), shape)

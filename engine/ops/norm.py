@@ -66,7 +66,7 @@ def mixed(input, *weights):
 class layer_norm(Mixed, Op):
     """Normalise to zero mean and unit variance over the last dimensions, of shape `normalized_shape`; then apply weight and bias."""
     home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
-    order = ("input", "normalized_shape", "weight", "bias", "eps")
+    halves, order = True, ("input", "normalized_shape", "weight", "bias", "eps")
     examples = ((((4, 5), (5,), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), (3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}), (((3, 6), None, None), {"normalized_shape": (6,)}))
     formula = "(input - mean) / sqrt(var + eps) * weight + bias"
     def forward(xp, input, weight=None, bias=None, *, normalized_shape: Sequence[int], eps: float = 1e-5):
@@ -84,24 +84,19 @@ class layer_norm(Mixed, Op):
     def t_bias(xp, t): return t
 
 
-class batch_normalize(Op):
+class batch_normalize(Mixed, Op):
     """Normalise each channel to zero mean and unit variance over the batch and all positions; also return means and (biased) variances."""
-    home, inputs, types = "", ("input", "weight", "bias"), "same"
+    home, inputs, types, halves = "", ("input", "weight", "bias"), "same", True
     outputs, differentiable, aux = ("out", "mean", "var"), ("out",), ("center", "rstd")
     laid = staticmethod(as_channels)
     exempt = {"promotion": "PyTorch has no function of this name; batch_norm is the composite around it.", "zero_size": "PyTorch has no function of this name; batch_norm is the composite around it."}
     examples = ((((4, 3, 5), (3,), (3,)), {}), (((6, 2), None, None), {"eps": 1e-3}))
     formula = "(input - mean) / sqrt(var + eps) * weight + bias"
-
-    @classmethod
-    def prepare(cls, arrays):
-        refuse_integers(arrays[0])
-        return super().prepare(arrays)
-
     def forward(xp, input, weight=None, bias=None, eps=1e-5):
         axes = channel_axes(input.ndim)
         out, mean, rstd = xp.normalize(input, axes, eps, beside(xp, weight, input), beside(xp, bias, input))
-        return out, xp.reshape(mean, (-1,)), xp.reshape(1 / (rstd * rstd) - eps, (-1,)), mean, rstd
+        found, kind = (xp.reshape(mean, (-1,)), xp.reshape(1 / (rstd * rstd) - eps, (-1,))), (input if weight is None else weight).dtype
+        return out, *(found if mean.dtype == kind else [xp.astype(x, kind) for x in found]), mean, rstd
     def d_input(xp, g, input, weight, center, rstd): return xp.normalize_input(g, input, center, rstd, channel_axes(g.ndim), beside(xp, weight, g))
     def d_weight(xp, g, input, center, rstd): return xp.normalize_weight(g, input, center, rstd, channel_axes(g.ndim))
     def d_bias(xp, g): return xp.sum(g, axis=channel_axes(g.ndim))
@@ -141,7 +136,7 @@ def normalized(input, running_mean, running_var, weight, bias, training, momentu
     if not input.numel():  # an empty batch has no statistics and updates none
         out = input.clone() if weight is None else input * weight[0]
         return out if bias is None else out + bias[0]
-    if mixed(input, running_mean, running_var, weight, bias):
+    if mixed(input, running_mean, running_var, weight, bias) and not (training and input.is_cuda and weight is not None):  # its kernels take both
         return normalized(input.float(), running_mean, running_var, weight, bias, training, momentum, eps).to(input.dtype)
     channels = input.shape[1] if input.ndim > 1 else 0
     refuse_statistics(input, channels, running_mean, running_var, weight, bias, training)
@@ -161,7 +156,7 @@ def normalized(input, running_mean, running_var, weight, bias, training, momentu
 
 def refuse_statistics(input, channels, running_mean, running_var, weight, bias, training):
     """Raise PyTorch's first error for an input that does not fit its weights and statistics."""
-    given, dtype = (running_mean, running_var, weight, bias), input.dtype
+    given, dtype = (running_mean, running_var, weight, bias), dtypes.float32 if mixed(input, running_mean, running_var, weight, bias) else input.dtype
     fits = channels and dtype.rank >= FLOAT and (running_mean is None) == (running_var is None) and (training or running_mean is not None)
     if fits and all(x is None or x.array.shape == (channels,) and x.dtype is dtype and (i > 1 or x.node is None) for i, x in enumerate(given)): return
     for name, x in zip(("running_mean", "running_var", "weight", "bias"), given, strict=True):

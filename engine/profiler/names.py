@@ -7,6 +7,7 @@ from typing import Any
 
 _HOMES = {"linalg": "linalg_", "fft": "fft_", "special": "special_"}
 _OTHERWISE = {
+    "attention": "_scaled_dot_product_efficient_attention",
     "batch_normalize": "native_batch_norm",
     "constant_pad": "constant_pad_nd",
     "contract": "bmm",
@@ -66,6 +67,9 @@ def products(op: Any, inputs: tuple, attrs: dict, output: Any) -> int:
         return 2 * math.prod(output.shape) * inputs[0].shape[-1]
     if name == "linear":
         return 2 * math.prod(output.shape) * inputs[1].shape[-1]
+    if name == "attention":
+        query, key, value = inputs[:3]
+        return 2 * math.prod(query.shape[:-1]) * key.shape[-2] * (key.shape[-1] + value.shape[-1])
     if name == "contract":
         terms = attrs["equation"].partition("->")[0].split(",")
         sizes = {letter: n for x, term in zip(inputs, terms, strict=True) for letter, n in zip(term, x.shape, strict=True)}

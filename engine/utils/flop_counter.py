@@ -10,8 +10,9 @@ from ..profiler.watch import BACKWARD, MODULE, Entry, Watch
 
 __all__ = ["FlopCounterMode"]
 
-_BACKWARD = {"addmm": "mm", "addbmm": "bmm", "baddbmm": "bmm", "convolution": "convolution_backward"}
-_COUNTED = frozenset({"mm", "addmm", "bmm", "addbmm", "baddbmm", "convolution"})
+_ATTENTION = "_scaled_dot_product_efficient_attention"
+_BACKWARD = {"addmm": "mm", "addbmm": "bmm", "baddbmm": "bmm"} | {name: f"{name}_backward" for name in ("convolution", _ATTENTION)}
+_COUNTED = frozenset({_ATTENTION, "mm", "addmm", "bmm", "addbmm", "baddbmm", "convolution"})
 _SUFFIXES = ("", "K", "M", "B", "T")
 
 

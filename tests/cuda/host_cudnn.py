@@ -1,4 +1,4 @@
-"""NVIDIA's module `cudnn` without a GPU: graphs of convolutions, computed by NumPy on memory of the stand-in for CuPy.
+"""NVIDIA's module `cudnn` without a GPU: graphs of convolutions and attention, computed by NumPy on memory of the stand-in for CuPy.
 
 An execution uses the addresses and what the graph declares, nothing else. What cuDNN refuses is refused, and more: memory that is not
 allocated, and a graph whose tensors differ in memory order. The plans differ as cuDNN's do: in precision, in time, in workspace, and in
@@ -19,13 +19,15 @@ from typing import Any
 import host_cuda
 import ml_dtypes
 import numpy
+from host_sdpa import Attention, diagonal_alignment  # noqa: F401  a name of the real module
 
 from engine.backends import cudnn as switches
 
-data_type = enum.Enum("data_type", "NOT_SET FLOAT HALF BFLOAT16 DOUBLE")
+data_type = enum.Enum("data_type", "NOT_SET FLOAT HALF BFLOAT16 DOUBLE INT64")
 heur_mode = enum.Enum("heur_mode", "A B FALLBACK")
 numerical_note = enum.Enum("numerical_note", "TENSOR_CORE DOWN_CONVERT_INPUTS REDUCED_PRECISION_REDUCTION NONDETERMINISTIC")
 DTYPES = {data_type.FLOAT: numpy.dtype("f"), data_type.HALF: numpy.dtype("e"), data_type.BFLOAT16: numpy.dtype(ml_dtypes.bfloat16)}
+DTYPES |= {data_type.INT64: numpy.dtype("i8")}
 PLANS = {  # name -> numerical notes, in the heuristics' order
     "rounds": {numerical_note.DOWN_CONVERT_INPUTS, numerical_note.TENSOR_CORE},
     "atomics": {numerical_note.NONDETERMINISTIC, numerical_note.TENSOR_CORE},
@@ -167,7 +169,7 @@ def _tf32(x: numpy.ndarray) -> numpy.ndarray:
 
 
 class pygraph:
-    """A graph: a convolution or one of its gradients, and the addition of a bias."""
+    """A graph: a convolution or one of its gradients, and the addition of a bias; or attention, or its gradient."""
 
     def __init__(
         self, name: str = "test_graph", io_data_type: Any = None, intermediate_data_type: Any = None, compute_data_type: Any = None,
@@ -179,6 +181,7 @@ class pygraph:
         self.tensors: list[Tensor] = []
         self.convolution: tuple[str, Convolution, dict[str, Tensor]] | None = None
         self.added: Tensor | None = None
+        self.attention: Attention | None = None
         self.done: list[str] = []  # the steps to an execution
         self.barred: set[Any] = set()
         self.plan = -1
@@ -212,6 +215,20 @@ class pygraph:
         self.tensors.append(self.out)
         return self.out
 
+    def sdpa(self, **given: Any) -> list[Tensor]:
+        assert given.pop("generate_stats") is True
+        return self._attend("forward", given, "o", "stats")
+
+    def sdpa_backward(self, *, use_deterministic_algorithm: bool, **given: Any) -> list[Tensor]:
+        self.deterministic = use_deterministic_algorithm
+        return self._attend("backward", given, "dQ", "dK", "dV")
+
+    def _attend(self, name: str, given: dict[str, Any], *names: str) -> list[Tensor]:
+        results = {name: Tensor(None, None, None, None, True) for name in names}
+        self.tensors += results.values()
+        self.attention = Attention(name, given, results)
+        return [*results.values()]
+
     # -- the steps to an execution --
 
     def _step(self, name: str, after: str = "") -> None:
@@ -227,6 +244,9 @@ class pygraph:
 
     def build_operation_graph(self) -> None:
         self._step("build_operation_graph", "validate")
+        if self.attention:
+            self.attention.check()
+            return
         result, convolution, tensors = self.convolution
         image, weight, loss = tensors["image"], tensors["weight"], tensors["loss"]
         if result == "loss" and loss.is_virtual:
@@ -247,6 +267,10 @@ class pygraph:
 
     def check_support(self) -> None:
         self._step("check_support", "create_execution_plans")
+        if self.attention:
+            if why := self.attention.why_not():
+                raise cudnnGraphNotSupportedError(why)
+            return
         kept = [t for t in self.tensors if not t.is_virtual]
         n = len(self.out.dim)
         if not 4 <= n <= 5 or not any(all(t.lies_in(axes) for t in kept) for axes in ([*range(n)], [0, *range(2, n), 1])):
@@ -281,6 +305,9 @@ class pygraph:
     def _compute(self, name: str, tensor_dict: dict[int, int], workspace: Any) -> None:
         """What the GPU does, when it comes to it."""
         memory(workspace, self.get_workspace_size())[...] = 0xFF
+        if self.attention:
+            self.attention.compute(lambda tensor: tensor.at(tensor_dict[tensor.uid]))
+            return
         result, convolution, tensors = self.convolution
         operands = {key: self._read(name, t, tensor_dict[t.uid]) for key, t in tensors.items() if key != result}
         dims = [tensors[key].dim for key in ("image", "weight", "loss")]

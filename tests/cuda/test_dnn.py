@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import json
@@ -215,6 +216,66 @@ def test_layers_forward_and_backward_equal_the_cpus(gpu, name):
     for a, b in zip(found, expected, strict=True):
         engine.testing.assert_close(a.cpu(), b, rtol=1e-5, atol=1e-5)
     assert len(runs()) == 3
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_half_precision_stays_half_precision(gpu, name):
+    make, shape = LAYERS[name]
+    layer, x = make(engine.nn).to("cuda", engine.float16), engine.tensor(values(shape)).to("cuda", engine.float16).requires_grad_()
+    out = layer(x)
+    out.backward(engine.ones_like(out))
+    assert [graph.io_data_type.name for graph in host_cudnn.graphs] == ["HALF"] * 3
+    wide, y = make(engine.nn).double(), x.detach().cpu().double().requires_grad_()
+    wide.load_state_dict({k: v.cpu().double() for k, v in layer.state_dict().items()})
+    expected = wide(y)
+    expected.backward(engine.ones_like(expected))
+    for a, b in zip(
+        (out, x.grad, *(p.grad for p in layer.parameters())), (expected, y.grad, *(p.grad for p in wide.parameters())), strict=True
+    ):
+        engine.testing.assert_close(a.detach().cpu().double(), b.detach(), rtol=3e-3, atol=3e-3 * (1 + b.abs().max().item()))
+
+
+def test_half_precision_without_cudnn(gpu):
+    layer, x = engine.nn.Conv2d(4, 6, 3).to("cuda", engine.bfloat16), engine.tensor(values((2, 4, 5, 6))).to("cuda", engine.bfloat16)
+    with switches.flags(enabled=False):
+        found = layer(x)
+    assert found.dtype is engine.bfloat16 and not host_cudnn.graphs
+    engine.testing.assert_close(found.cpu().float(), layer(x).cpu().float(), rtol=0.02, atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", [engine.float32, engine.bfloat16], ids=str)
+def test_channels_last_stays_so(gpu, monkeypatch, dtype):
+    """Through convolutions, batch norms, activations and transposed convolutions, and back; weights of norms may be in float32."""
+    nn, copies, laid_out = engine.nn, [], gpu.dnn.laid_out
+    monkeypatch.setattr(gpu.dnn, "laid_out", lambda x, format: copies.append(x.shape) or laid_out(x, format))
+    engine.manual_seed(0)
+    layers = [
+        nn.Conv2d(3, 8, 3),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.ConvTranspose2d(8, 4, 3, stride=2),
+        nn.ConvTranspose2d(4, 6, 2, bias=False),
+    ]
+    net, x = nn.Sequential(*layers, nn.BatchNorm2d(6)), engine.tensor(values((2, 3, 6, 7)))
+    runs = []
+    for place, format in (("cpu", engine.contiguous_format), ("cuda", engine.channels_last)):
+        own = copy.deepcopy(net).to(place).to(memory_format=format)
+        if place == "cuda":
+            for layer in own:
+                layer.to(dtype) if isinstance(layer, (nn.Conv2d, nn.ConvTranspose2d)) else None
+        given = x.to(place, dtype if place == "cuda" else None).to(memory_format=format).requires_grad_()
+        outs = [given]
+        for layer in own:
+            outs.append(layer(outs[-1]))
+            assert place == "cpu" or outs[-1].dtype is dtype and outs[-1].is_contiguous(memory_format=engine.channels_last)
+        grads = engine.autograd.grad(
+            (outs[-1].float() * engine.arange(6, device=place)[:, None, None]).relu().sum(), [*outs[:-1], *own.parameters()]
+        )
+        runs.append([a.detach().float().cpu() for a in (*outs, *grads, *own.buffers())])
+    assert not copies
+    tolerance = 1e-4 if dtype is engine.float32 else 0.25
+    for a, b in zip(runs[1], runs[0], strict=True):
+        assert (a - b).norm() <= tolerance * (b.norm() + 1)
 
 
 def test_the_second_derivative_and_vmap_use_cudnn_too(gpu):
@@ -508,8 +569,14 @@ def test_cudnn_plans_every_kind_of_graph(real):
     assert len(real["planned"]) > 400 and all(workspace >= 0 for workspace in real["planned"].values())
 
 
+def test_cudnn_plans_attention(real):
+    assert not real["refused attentions"]
+    assert len(real["attentions"]) == 70 and all(workspace >= 0 for workspace in real["attentions"].values())
+
+
 def test_cudnn_refuses_wrong_graphs(real):
-    assert set(real["wrong"]) == {"channels", "size of the result", "groups"} and all(real["wrong"].values())
+    names = {"channels", "size of the result", "groups", "attention, keys", "attention, heads", "attention, width"}
+    assert set(real["wrong"]) == names and all(real["wrong"].values())
 
 
 def test_the_stand_in_has_the_real_names_and_parameters(real):

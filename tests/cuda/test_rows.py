@@ -188,6 +188,32 @@ def test_gradients_of_normalize(dtype, device):
             )
 
 
+@each_float
+def test_batch_norm_of_channels_last(dtype, device, monkeypatch):
+    """Read and written in its own order, without a copy."""
+    for shape in ((3, 8, 5, 4), (2, 5, 7, 6), (2, 3, 2, 4, 5)):
+        axes, last = (0, *range(2, len(shape))), (0, *range(2, len(shape)), 1)
+        back = numpy.argsort(last)
+        x, g = ((draw([shape[d] for d in last], dtype, seed) + dtype.type(1)).transpose(back) for seed in (1, 2))
+        w, b = (draw((1, shape[1]) + (1,) * (len(shape) - 2), COMPUTED[dtype], seed) for seed in (3, 4))
+        a, d = (device.array(y.transpose(last)).transpose(back) for y in (x, g))
+        weight, bias = on_device(device, w, b)
+        with monkeypatch.context() as patch:
+            patch.setattr(device, "array", lambda *a, **k: pytest.fail("copied"))
+            out, mean, rstd = orders(device, lambda a=a, axes=axes, w=weight, b=bias: rows.normalize(a, axes, 1e-5, w, b))
+            made = rows.normalize(a, axes, 1e-5, weight, bias)
+            slope = rows.normalize_input(d, a, *made[1:], axes, weight)
+            total = rows.normalize_weight(d, a, *made[1:], axes)
+        assert made[0].strides == a.strides and slope.strides == a.strides
+        want, middle, r = kernels_norm.normalize(wide(x), axes, 1e-5, *doubles(w, b))
+        close(out, want, dtype, times=40, scale=4)
+        close(mean, middle, COMPUTED[dtype], scale=5)
+        close(rstd, r, COMPUTED[dtype], times=40)
+        want = kernels_norm.normalize_input(wide(g), wide(x), middle, r, axes, wide(w))
+        close(numpy.asarray(slope), want, dtype, times=100, scale=numpy.abs(want).max() * (8 if dtype in (F16, BF16) else 1))
+        close(numpy.asarray(total), kernels_norm.normalize_weight(wide(g), wide(x), middle, r, axes), COMPUTED[dtype], scale=200)
+
+
 def test_statistics_far_from_zero(device):
     """The mean is 10,000 times the deviation: its rounding must not show."""
     for shape, axes in (((4, 1000), (1,)), ((20, 3, 50), (0, 2)), ((1000, 6), (0,)), ((3, 6, 50), (1,))):

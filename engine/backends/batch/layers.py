@@ -69,6 +69,14 @@ def _ranked(xp: Namespace, x: Any, rank: int) -> Any:
     return inner.reshape((inner.shape[0], *(1,) * (rank - x.ndim), *x.shape))
 
 
+# -- attention -----------------------------------------------------------------------------------------------
+
+
+@rule("whole_attention")
+def whole_attention(xp: Namespace, *args: Any) -> bool:
+    return False
+
+
 # -- recurrent layers -----------------------------------------------------------------------------------------
 
 

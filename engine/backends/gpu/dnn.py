@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import cupy
 
+from ...base.dtypes import F32, LOW
 from ...base.layout import blank, contiguous_format, lies_in, memory_format, order, strides_of, suggested
 from .. import cudnn as switches
 from .. import kernels_conv
@@ -37,7 +38,7 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
     plan = _plan_for("fprop", x, weight, None, stride, padding, dilation, groups, bias)
     if plan is None:
-        return kernels_conv.convolution(x, weight, stride, padding, dilation, groups, bias)
+        return _composed(kernels_conv.convolution, x, weight, stride, padding, dilation, groups, bias)
     return plan(x, weight) if bias is None else plan(x, weight, bias)
 
 
@@ -47,7 +48,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return convolution_input(g[None], weight, (1, *size), stride, padding, dilation, groups)[0]
     plan = _plan_for("dgrad", g, weight, tuple(size), stride, padding, dilation, groups)
     if plan is None:
-        return kernels_conv.convolution_input(g, weight, size, stride, padding, dilation, groups)
+        return _composed(kernels_conv.convolution_input, g, weight, size, stride, padding, dilation, groups)
     return plan(g, weight)
 
 
@@ -57,8 +58,15 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
         return convolution_weight(g[None], x[None], size, stride, padding, dilation, groups)
     plan = _plan_for("wgrad", g, x, tuple(size), stride, padding, dilation, groups)
     if plan is None:
-        return kernels_conv.convolution_weight(g, x, size, stride, padding, dilation, groups)
+        return _composed(kernels_conv.convolution_weight, g, x, size, stride, padding, dilation, groups)
     return plan(g, x)
+
+
+def _composed(function: Callable, first: Any, *more: Any) -> Any:
+    """Call a function of `kernels_conv`, for half precision in float32."""
+    if first.dtype not in LOW:
+        return function(first, *more)
+    return function(*[a.astype(F32) if getattr(a, "dtype", None) in LOW else a for a in (first, *more)]).astype(first.dtype)
 
 
 @functools.cache
@@ -72,7 +80,7 @@ class _Thread(threading.local):
 
     def __init__(self) -> None:
         self.handles: dict[int, Any] = {}  # device -> handle
-        self.plans: dict[tuple, Plan | None] = {}
+        self.plans: dict[tuple, Any] = {}  # of convolutions and of attention; None for what is not for cuDNN
 
     def handle(self, device: int) -> Any:
         if device not in self.handles:

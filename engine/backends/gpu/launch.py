@@ -30,10 +30,12 @@ _SIGNATURE = r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?{name}\s*\(
 
 
 @functools.cache
-def source(file: str, **types: str) -> str:
-    """Return the CUDA text of a file of this folder, after `common.cuh` and a `typedef` for each of `types`, such as `T="float"`."""
+def source(file: str, **named: str | int) -> str:
+    """Return the CUDA text of a file of this folder, after `common.cuh` and the types and integers that it names, as `T="float"`."""
     own = "" if file == "common.cuh" else (HERE / file).read_text()
-    return (HERE / "common.cuh").read_text() + "".join(f"typedef {c} {name};\n" for name, c in types.items()) + own
+    own = re.sub(r'#include "(.*)"\n', lambda found: (HERE / found[1]).read_text(), own)
+    lines = [f"typedef {c} {name};\n" if isinstance(c, str) else f"constexpr int {name} = {c};\n" for name, c in named.items()]
+    return "".join([(HERE / "common.cuh").read_text(), *lines, own])
 
 
 class CompileError(RuntimeError):

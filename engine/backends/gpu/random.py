@@ -39,6 +39,23 @@ def _real(name: str, source: Any, n: int, d: numpy.dtype, *parameters: Any) -> A
     return _drawn(_kernel(name, launch.TYPES[d.name]), source, n, d, 2 if d == _F64 else 4, *parameters)
 
 
+class Held:
+    """A source for kernels that draw, once more, from the seed and the counter that `held` put into an array."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+
+    def take(self, n: int) -> tuple[int, int, int]:
+        return 0, 0, self._array.data.ptr
+
+
+def held(source: Any, n: int, step: int) -> Any:
+    """Take `n` blocks from a source and return its seed and counter as an array, in which they are `step` numbers apart."""
+    out = cupy.empty(2 * step, numpy.int64)
+    _kernel("hold", "float")(1, 1, out.data.ptr, struct.pack("=QQQ", *source.take(n)), step)
+    return out
+
+
 def set_state(pointer: int, seed: int, offset: int) -> None:
     """Write the seed and the offset from which the kernels of a CUDA graph draw."""
     _kernel("set_state", "float")(1, 1, pointer, seed, offset)

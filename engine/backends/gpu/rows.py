@@ -13,6 +13,7 @@ import cupy
 import numpy
 
 from ...base import dtypes
+from ...base.layout import contiguous_format, inverse, lies_in, order, suggested
 from .. import kernels_loss, kernels_norm
 from ..reference import _along
 from . import launch, reduce
@@ -123,6 +124,9 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
 
 def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = None) -> tuple:
     """Return (x - mean) / sqrt(variance + eps) * weight + bias, the mean, and the reciprocal of that square root."""
+    if (by := _last(x, axes)) is not None:
+        found = normalize(*_turned(by, x, axes), eps, *_turned(by, weight, bias))
+        return tuple([a.transpose(inverse(by)) for a in found])
     form = _form(x, axes, weight, bias)
     if form is None:
         return kernels_norm.normalize(x, axes, eps, weight, bias)
@@ -145,6 +149,8 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
 
 def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: Any = None) -> Any:
     """Return the gradient of `normalize` with respect to x."""
+    if (by := _last(x, axes)) is not None:
+        return normalize_input(*_turned(by, g, x, mean, rstd, axes, weight)).transpose(inverse(by))
     form = _form(x, axes, weight)
     if form is None or g.dtype != x.dtype or mean.shape != _kept(x, axes):
         return kernels_norm.normalize_input(g, x, mean, rstd, axes, weight)
@@ -162,6 +168,8 @@ def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: A
 
 def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
     """Return the gradient of `normalize` with respect to a weight that is constant along `axes`, which are summed over and dropped."""
+    if (by := _last(x, axes)) is not None:
+        return normalize_weight(*_turned(by, g, x, mean, rstd, axes))
     one_each = mean.shape == _kept(x, axes)
     summed = tuple([d for d in range(x.ndim) if d not in axes])
     if not (one_each or mean.shape == _kept(x, summed)) or x.dtype not in _COMPUTED or g.dtype != x.dtype or not x.size:
@@ -169,6 +177,17 @@ def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
     g, x, mean, rstd = map(cupy.ascontiguousarray, (g, x, mean, rstd))
     found = reduce.slopes(g, x, mean, rstd, axes)[1] if one_each else reduce.row_slopes(g, x, mean, rstd, axes)[0]
     return found.reshape([x.shape[d] for d in summed])
+
+
+def _last(x: Any, axes: tuple) -> tuple | None:
+    """The order in memory of channels-last `x`, if `axes` are all but the channels; else None."""
+    format = suggested(x)
+    return order(format, x.ndim) if format is not contiguous_format and axes == (0, *range(2, x.ndim)) and lies_in(x, format) else None
+
+
+def _turned(by: tuple, *given: Any) -> list:
+    """Arrays with their axes in another order, and for a tuple of axes their numbers in it: the first ones."""
+    return [tuple(range(len(a))) if a.__class__ is tuple else a if a is None else a.transpose(by) for a in given]
 
 
 def _kept(x: Any, axes: tuple) -> tuple:

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from enum import Enum, IntEnum
 from typing import Any
 
+from ...backends.cuda import sdp_kernel
 from ...base import addresses
 
 
 class SDPBackend(IntEnum):
-    """PyTorch's backends for scaled dot-product attention; this engine has one implementation, MATH."""
+    """PyTorch's backends for scaled dot-product attention. Here it is composed of ops, as MATH says, or on a GPU one kernel."""
 
     ERROR = -1
     MATH = 0
@@ -26,11 +27,13 @@ class SDPBackend(IntEnum):
 
 @contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
-    """Context manager that selects attention backends in PyTorch; here it only checks its arguments, as there is one implementation."""
+    """Context manager that selects attention backends. With MATH alone, attention is composed of ops on a GPU too."""
     chosen = [backends] if isinstance(backends, SDPBackend) else list(backends)
     if not all(isinstance(b, SDPBackend) for b in chosen):
         raise TypeError(f"sdpa_kernel expects SDPBackend members, got {backends!r}")
-    yield
+    kinds = ("FLASH_ATTENTION", "MATH", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
+    with sdp_kernel(*[SDPBackend[kind] in chosen for kind in kinds]):
+        yield
 
 
 _LATER = ("bias", "flex_attention")  # imported on first access

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .attention import ATTENTION
 from .conv import CONVOLUTION
 from .elementwise import ELEMENTWISE
 from .fft import FOURIER
@@ -14,4 +15,4 @@ from .recurrent import RECURRENT
 from .reduce import ALONG
 from .shape import SHAPE
 
-TABLE = SHAPE | INDEX | ELEMENTWISE | ALONG | NORM | CONVOLUTION | POOL | LINEAR | FOURIER | RECURRENT | LOSS
+TABLE = ATTENTION | SHAPE | INDEX | ELEMENTWISE | ALONG | NORM | CONVOLUTION | POOL | LINEAR | FOURIER | RECURRENT | LOSS
