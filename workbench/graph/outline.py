@@ -154,7 +154,7 @@ class Outline:
         failed = nodes.kind[row] == "op" and not nodes.dtype[row]
         kind = "failed" if failed else nodes.kind[row]
         name = nodes.name[row] if nodes.op[row] else ""
-        detail = "failed" if failed else f"{name + '  ' if name else ''}{shape_text(nodes.shape[row])}"
+        detail = "failed" if failed else f"{name + '  ' if name else ''}{shape_text(nodes.shape[row])}{on(nodes, row)}"
         riders = ", ".join(self.riders.get(row, []))
         alone = self.alone(row)
         title = f"{nodes.op[row] or nodes.name[row] or kind}{'  · ' + alone if alone else ''}"
@@ -212,6 +212,11 @@ def _count(shape: list[int]) -> int:
     for size in shape:
         n *= size
     return n
+
+
+def on(nodes: protocol.Nodes, row: int) -> str:
+    """A node's device as the end of a phrase, " cuda:0"; "" for the CPU."""
+    return f" {nodes.device[row]}" if nodes.device[row] else ""
 
 
 def clip(text: str, most: int = 26) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import protocol
 from ..inspector import bytes_text, number_text, shape_text, summary
-from .outline import Box, Outline
+from .outline import Box, Outline, on
 
 MEASURED = 100_000  # elements; larger gradients are not summarized, because this text is part of every cell's output
 
@@ -71,7 +71,7 @@ class _Writer:
     def _node(self, row: int, pad: str) -> str:
         nodes = self.graph.nodes
         failed = nodes.kind[row] == "op" and not nodes.dtype[row]
-        what = f"failed: {nodes.note[row]}" if failed else f"{nodes.dtype[row]} {shape_text(nodes.shape[row])}"
+        what = f"failed: {nodes.note[row]}" if failed else f"{nodes.dtype[row]} {shape_text(nodes.shape[row])}{on(nodes, row)}"
         name = f" {nodes.name[row]}" if nodes.name[row] else ""
         alone = self.outlined.alone(row)
         inputs = f", from {', '.join(f'#{source}' for source in self.sources[row])}" if row in self.sources else ""

@@ -32,6 +32,7 @@ class Nodes:
     group: list[int]  # innermost group; -1: none
     shape: list[list[int]]
     dtype: list[str]
+    device: list[str]  # "cuda:0"; "" for the CPU
     bytes: list[int]  # of the result
     saved: list[int]  # bytes that the tape keeps for this node's backward
     grad: list[bool]  # the result requires grad

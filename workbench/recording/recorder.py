@@ -205,9 +205,10 @@ class Recorder(observe.Observer):
             r.begun.append(self._begun)
             r.took.append(ended - self._begun)
             r.edge_end.append(len(r.source))
-            if self._mark is not None and _on_gpu(array):
-                r.marks[row] = (self._mark, devices.gpu.mark())
+            if devices.gpu is not None:
                 r.placed(row, array)
+                if self._mark is not None and row in r.gpu:
+                    r.marks[row] = (self._mark, devices.gpu.mark())
             r.count = row + 1
             if out is not output:
                 self._siblings(output, out, row)
@@ -252,9 +253,10 @@ class Recorder(observe.Observer):
             made = target.node if base is None or base.node is None or base.node.op is None else base.node.inputs[1]
             row = self._rewritten(op, target, sources, attrs, code, lasti, "in place", made)
             r.begun[row], r.took[row] = self._begun, ended - self._begun
-            if self._mark is not None and _on_gpu(target.array):
-                r.marks[row] = (self._mark, devices.gpu.mark())
+            if devices.gpu is not None:
                 r.placed(row, target.array)
+                if self._mark is not None and row in r.gpu:
+                    r.marks[row] = (self._mark, devices.gpu.mark())
             if base is None:
                 base = target
             else:

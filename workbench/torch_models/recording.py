@@ -171,7 +171,9 @@ class TorchRecording(Recording):
         return {**self._data, **by_op}
 
     def tensor_row(self, op: Any, kind: str, tensor: Any, **more: Any) -> int:
-        """Add a row with shape, dtype and bytes of this tensor."""
+        """Add a row with shape, dtype, device and bytes of this tensor."""
+        if tensor.device.type == "cuda":
+            self.gpu[self.count] = tensor.device.index
         if arrays.ordinary(tensor):
             shape, dtype = tuple(tensor.shape), arrays.dtype_of(tensor)
             return self.append(op, kind, shape, dtype, tensor.nbytes, tensor.requires_grad, **more)

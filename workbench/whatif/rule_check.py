@@ -144,7 +144,9 @@ def _on_the_host(x: Any) -> Any:
     """The attributes with their arrays, such as indices, beside the inputs."""
     if isinstance(x, dict):
         return {name: _on_the_host(value) for name, value in x.items()}
-    return x.__class__(map(_on_the_host, x)) if x.__class__ in (tuple, list) else host(x) if hasattr(x, "get") and hasattr(x, "dtype") else x
+    return (
+        x.__class__(map(_on_the_host, x)) if x.__class__ in (tuple, list) else host(x) if hasattr(x, "get") and hasattr(x, "dtype") else x
+    )
 
 
 def _random(forward: Any, inputs: list) -> bool:

@@ -332,6 +332,7 @@ export interface Nodes {
   group: number[];
   shape: number[][];
   dtype: string[];
+  device: string[];
   bytes: number[];
   saved: number[];
   grad: boolean[];

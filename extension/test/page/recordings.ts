@@ -3,7 +3,7 @@
 import { VERSION, type Edges, type Graph, type Group, type Nodes, type Site } from "../../src/view/protocol";
 
 export class Builder {
-  nodes: Nodes = { op: [], kind: [], name: [], group: [], shape: [], dtype: [], bytes: [], saved: [], grad: [], site: [], note: [] };
+  nodes: Nodes = { op: [], kind: [], name: [], group: [], shape: [], dtype: [], device: [], bytes: [], saved: [], grad: [], site: [], note: [] };
   edges: Edges = { source: [], target: [], slot: [] };
   sites: Site[] = [];
   groups: Group[] = [];
@@ -27,7 +27,7 @@ export class Builder {
     op: string,
     shape: number[],
     inputs: number[] = [],
-    more: { name?: string; group?: number; note?: string; site?: number; dtype?: string } = {},
+    more: { name?: string; group?: number; note?: string; site?: number; dtype?: string; device?: string } = {},
   ): number {
     const id = this.nodes.op.length;
     const size = shape.reduce((a, b) => a * b, 1);
@@ -38,6 +38,7 @@ export class Builder {
     nodes.group.push(more.group ?? -1);
     nodes.shape.push(shape);
     nodes.dtype.push(more.dtype ?? "float32");
+    nodes.device.push(more.device ?? "");
     nodes.bytes.push(4 * size);
     nodes.saved.push(kind === "op" ? 4 * size : 0);
     nodes.grad.push(kind === "parameter" || kind === "leaf" || inputs.some((input) => nodes.grad[input]!));

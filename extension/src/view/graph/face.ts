@@ -116,11 +116,11 @@ const TITLE_LINE = 23;
 const GROWN = 1.5; // when zoomed out, a title may grow by this factor
 const LEAST_GROWTH = 1.2; // the name is left out if the title could grow by less than this
 
-/** Shape and dtype, for example "4×3"; float32 is left out. */
+/** Shape, dtype and device, for example "4×3 cuda:0"; float32 and the CPU are left out. */
 export function resultText(recording: Recording, node: number): string {
-  const { shape, dtype } = recording.nodes;
+  const { shape, dtype, device } = recording.nodes;
   if (failed(recording, node)) return "no result";
-  return shapeText(shape[node]!) + (dtype[node] === "float32" ? "" : ` ${dtype[node]}`);
+  return [shapeText(shape[node]!), dtype[node] === "float32" ? "" : dtype[node], device[node]].filter(Boolean).join(" ");
 }
 
 /**
@@ -265,6 +265,7 @@ export function describe(recording: Recording, key: string, open: boolean): stri
   if (failed(recording, id)) parts.push("failed");
   else parts.push(nodes.shape[id]!.length ? `shape ${nodes.shape[id]!.join(" by ")}` : "scalar");
   if (nodes.dtype[id] !== "float32" && nodes.dtype[id] !== "") parts.push(nodes.dtype[id]!);
+  if (nodes.device[id]) parts.push(`on ${nodes.device[id]}`);
   const around = wrapText(recording, id);
   if (around) parts.push(`in ${around}`);
   if (tree.host[id]! >= 0) {
