@@ -10,7 +10,7 @@ import numpy
 
 from ..graph.timing import NOT_TIMED, settle
 from ..inspector import host
-from ..inspector.numbers import mean_magnitude
+from ..inspector.statistics import mean_magnitude
 from ..recording.recording import Recording
 from .stepper import Stepper
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import inspector
-from .numbers import max_magnitude, mean_magnitude
+from .statistics import max_magnitude, mean_magnitude
 
 # the same thresholds as torchlens
 VANISHING = 1e-7

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from .. import inspector
-from ..inspector.numbers import max_magnitude, mean_magnitude
+from ..inspector.statistics import max_magnitude, mean_magnitude
 
 if TYPE_CHECKING:
     from .history import History

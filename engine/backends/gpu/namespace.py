@@ -22,7 +22,7 @@ from ...base.layout import axes_of, inverse
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
-from . import elementwise, index, memory, plain  # noqa: F401  the call path finds `elementwise` here
+from . import arriving, elementwise, index, memory, plain, summary  # noqa: F401  the call path and the workbench find these here
 from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 from .index import (  # noqa: F401
     add_along_axis,
