@@ -29,18 +29,25 @@ class Statistics(NamedTuple):
     histogram: Histogram | None = None  # of the finite elements
 
 
+class Wanted(NamedTuple):
+    """What to compute beside the summary."""
+
+    magnitude: bool = False
+    histogram: bool = False
+    exact: bool = False  # the histogram, of an array on the CPU; else it is of a sample above 1,000,000 elements
+    ends: tuple[float, float] | None = None  # of the histogram; None: the minimum and maximum
+
+
 class Measuring:
     """Statistics of tensors as they are now. Those on a GPU are computed there, on the current stream: nothing waits before `get`.
 
-    On the CPU, magnitude and histogram are computed only if `full`. Unless `exact`, a large array's histogram is of a sample there.
+    With `aside`, a stream of its own computes them, as soon as all work before is done.
     """
 
-    def __init__(
-        self, arrays: Sequence[Any], full: bool = False, exact: bool = False, ends: tuple[float, float] | None = None, aside: bool = False
-    ) -> None:
+    def __init__(self, arrays: Sequence[Any], wanted: Wanted, aside: bool = False) -> None:
         self._found: list[Any] = [None] * len(arrays)
         self._late: list[tuple[list[tuple], Any]] = []
-        self._ends = ends
+        self._ends = wanted.ends
         there: dict[int, list[tuple[int, str, Any]]] = {}
         for i, array in enumerate(arrays):
             name = getattr(getattr(array, "dtype", None), "name", type(array).__name__)
@@ -49,10 +56,11 @@ class Measuring:
                 data = array if devices.gpu.summary.computed(array) else computable(array)
                 there.setdefault(data.data.device_id, []).append((i, name, data))
             else:
-                self._found[i] = _on_the_cpu(name, array, full, exact, ends)
+                self._found[i] = _on_the_cpu(name, array, wanted)
         for index, several in there.items():
-            with devices.gpu.device(index), devices.gpu.summary.aside() if aside else nullcontext():
-                begun = devices.gpu.summary.begun([data for *_, data in several], full, ends)
+            gpu = devices.cuda()
+            with gpu.device(index), gpu.summary.aside() if aside else nullcontext():
+                begun = gpu.summary.begun([data for *_, data in several], wanted.histogram, wanted.ends)
             self._late.append(([(i, name, data.shape, data.dtype) for i, name, data in several], begun))
         self._read = list(there.values()) if aside else None  # alive until the other stream has read it
 
@@ -72,14 +80,14 @@ class Measuring:
         return self._found
 
 
-def statistics(arrays: Sequence[Any], full: bool = True, exact: bool = False, ends: tuple[float, float] | None = None) -> list[Statistics]:
+def statistics(arrays: Sequence[Any], wanted: Wanted) -> list[Statistics]:
     """The statistics of several tensors. On a GPU a stream of its own computes them, in one go, and the host waits once."""
-    return Measuring(arrays, full, exact, ends, aside=True).get()
+    return Measuring(arrays, wanted, aside=True).get()
 
 
 def summaries(arrays: Sequence[Any]) -> list[Summary]:
     """Exact statistics of several tensors, as `summary` returns them for one; those on a GPU take one wait in all."""
-    return [found.summary for found in statistics(arrays, full=False)]
+    return [found.summary for found in statistics(arrays, Wanted())]
 
 
 def summary(array: Any) -> Summary:
@@ -93,7 +101,7 @@ def histogram(array: Any, exact: bool = False, ends: tuple[float, float] | None 
     On the CPU, above 1,000,000 elements, unless `exact`, only an evenly spaced sample is counted.
     """
     if devices.gpu is not None and isinstance(whole(array), devices.gpu_array):
-        return statistics([array], ends=ends)[0].histogram
+        return statistics([array], Wanted(histogram=True, ends=ends))[0].histogram
     return _histogram(array, exact, ends)
 
 
@@ -108,7 +116,7 @@ def mean_magnitudes(arrays: Sequence[Any]) -> list[float]:
     """The same for several tensors; those on a GPU take one wait in all."""
     arrays = [whole(array) for array in arrays]
     there = [] if devices.gpu is None else [i for i, array in enumerate(arrays) if isinstance(array, devices.gpu_array)]
-    found = dict(zip(there, statistics([arrays[i] for i in there]), strict=True))
+    found = dict(zip(there, statistics([arrays[i] for i in there], Wanted(magnitude=True)), strict=True))
     return [found[i].magnitude if i in found else _mean_magnitude(array) for i, array in enumerate(arrays)]
 
 
@@ -135,7 +143,7 @@ def _of_gpu(name: str, shape: tuple, dtype: Any, result: Any, ends: tuple[float,
 # -- on the CPU --------------------------------------------------------------------------------------------------------------
 
 
-def _on_the_cpu(name: str, array: Any, full: bool, exact: bool, ends: tuple[float, float] | None) -> Statistics:
+def _on_the_cpu(name: str, array: Any, wanted: Wanted) -> Statistics:
     if array.__class__ is Meta:
         return Statistics(Summary(list(array.shape), name, array.size, 0, 0, 0, 0, 0, 0, None, None, None, None, None, None, NO_NUMBERS))
     values = plain_values(host(array)) if array.size <= FEW else None
@@ -145,7 +153,8 @@ def _on_the_cpu(name: str, array: Any, full: bool, exact: bool, ends: tuple[floa
     if m.finite == data.size and (not math.isfinite(length) or not length and (m.low or m.high)):
         length = norm(data)
     told = _summary(name, array.shape, array.size, m, length, values)
-    return Statistics(told, mean_magnitude(array, told), _histogram(array, exact, ends)) if full else Statistics(told)
+    magnitude = mean_magnitude(array, told) if wanted.magnitude else math.nan
+    return Statistics(told, magnitude, _histogram(array, wanted.exact, wanted.ends) if wanted.histogram else None)
 
 
 def _summary(name: str, shape: tuple, size: int, m: Moments, length: float, values: list | None) -> Summary:

@@ -8,7 +8,7 @@ from typing import Any
 
 from engine.core import devices
 
-from ..inspector.statistics import Measuring, Statistics, max_magnitude
+from ..inspector.statistics import Measuring, Statistics, Wanted, max_magnitude
 
 
 class Late:
@@ -17,7 +17,7 @@ class Late:
     def __init__(self, arrays: Sequence[Any], number: Callable[[Any], float], told: Callable[[Statistics], float]) -> None:
         """`number` computes it on the CPU; on a GPU, `told` finds it among the statistics."""
         there = devices.gpu is not None and any(isinstance(array, devices.gpu_array) for array in arrays)
-        self._measuring, self._told = Measuring(arrays) if there else None, told
+        self._measuring, self._told = Measuring(arrays, Wanted()) if there else None, told
         self._numbers = [] if there else [number(array) for array in arrays]
 
     @property

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from .. import inspector
-from ..inspector.statistics import Measuring, Statistics, max_magnitude
+from ..inspector.statistics import Measuring, Statistics, Wanted, max_magnitude
 
 if TYPE_CHECKING:
     from .history import History
@@ -59,7 +59,7 @@ def measured(arrays: Sequence[Any]) -> list[Measurement]:
 
     On the CPU, above 1,000,000 elements, a histogram is of an evenly spaced sample.
     """
-    measuring = Measuring(arrays, full=True)
+    measuring = Measuring(arrays, Wanted(magnitude=True, histogram=True))
     return [Measurement(measuring, at) for at in range(len(arrays))]
 
 
