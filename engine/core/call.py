@@ -440,12 +440,12 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         # results are rounded once; the auxiliary values for the rules (`aux`) stay in float32
         whole = tuple(xp.astype(a, low) if i < len(op.outputs) and getattr(a, "dtype", None) == F32 else a for i, a in enumerate(whole))
     first = arrays[0]
-    laying = op.laid is not None and (isinstance(first, numpy.ndarray) or first.__class__ is devices.gpu_array)
-    if op.row_major and not (laying and xp is devices.gpu) and not (data.__class__ is numpy.ndarray and data.flags.c_contiguous):
+    laid = op.laid if isinstance(first, numpy.ndarray) or first.__class__ is devices.gpu_array else None
+    if op.row_major and (laid is None or xp is not devices.gpu) and not (data.__class__ is numpy.ndarray and data.flags.c_contiguous):
         whole = tuple(_in_rows(a, first) if hasattr(a, "flags") and not a.flags.c_contiguous else a for a in whole)
     n_out = len(op.outputs)
-    if laying and first.ndim > 1 and not first.flags.c_contiguous:
-        whole = (*[op.laid(a, *arrays) for a in whole[:n_out]], *whole[n_out:])
+    if laid is not None and first.ndim > 1 and not first.flags.c_contiguous:
+        whole = (*[laid(a, *arrays) for a in whole[:n_out]], *whole[n_out:])
     results = []
     for data in whole[:n_out]:
         out = object.__new__(Tensor)

@@ -17,7 +17,7 @@ from engine.autograd import Function, graph
 from engine.base import observe
 from engine.utils.checkpoint import checkpoint
 from workbench.backward.stepper import Stepper
-from workbench.inspector.numbers import summary
+from workbench.inspector import summary
 from workbench.recording.recorder import Recorder
 from workbench.session.passes import PassWatcher
 from workbench.session.session import Session

@@ -18,6 +18,7 @@ from workbench.recording.recorder import Recorder
 from workbench.session.passes import PassWatcher
 from workbench.session.session import Session
 from workbench.training import parameters, per_sample, series
+from workbench.training.parameters import Parameter
 
 F = nn.functional
 
@@ -69,9 +70,9 @@ def test_flags_of_what_is_wrong():
     shapes = [("weight", 1e-9, "vanishing"), ("weight", 1e6, "exploding"), ("weight", math.nan, "NaN"), ("weight", math.inf, "Inf"),
               ("weight", 0.0, "all zero")]  # fmt: skip
     for name, scale, flag in shapes:
-        row = parameters.described(0, name, None, (3,), numpy.full(3, scale, numpy.float32), "", [])
+        (row,) = parameters.described([Parameter(0, name, None, (3,), numpy.full(3, scale, numpy.float32), "")], [])
         assert row.flag == flag
-    assert parameters.described(0, "w", None, (3,), None, "Backward has not run yet.", []).flag == "no gradient"
+    assert parameters.described([Parameter(0, "w", None, (3,), None, "Backward has not run yet.")], [])[0].flag == "no gradient"
     facts = parameters.totals(
         [
             ParameterRow(0, "w", [2, 3], 1.0, 3.0, 1, 1, "", "", None, ""),
@@ -157,7 +158,7 @@ def test_the_next_update_is_the_one_that_step_makes(make):
     opt.step()
     numpy.testing.assert_array_equal(w.array - before, guessed)
     moved = (w.array - before).astype(numpy.float64)
-    assert ratio == pytest.approx(numpy.linalg.norm(moved) / numpy.linalg.norm(before.astype(numpy.float64)), rel=1e-5)
+    assert ratio() == pytest.approx(numpy.linalg.norm(moved) / numpy.linalg.norm(before.astype(numpy.float64)), rel=1e-5)
     assert told == f"the next {type(opt).__name__} step with this gradient"
 
 
@@ -179,7 +180,7 @@ def test_the_measured_ratio_of_a_history_comes_first():
             model(engine.ones(4, 2)).pow(2).sum().backward()
             opt.step()
         ratio, told = parameters.ratio_of(model.weight, model.weight.grad.array, 1.0, [opt])
-        assert ratio == history["weight"].ratio[-1] and told == "measured by wb.history at step 2"
+        assert ratio() == history["weight"].ratio[-1] and told == "measured by wb.history at step 2"
 
 
 def test_optimizers_are_found_among_the_variables():

@@ -9,7 +9,7 @@ import workbench as wb
 from engine.base import observe
 from workbench.backward.stepper import Stepper
 from workbench.graph.graph import Graph
-from workbench.inspector.numbers import summary
+from workbench.inspector import summary
 from workbench.recording.recorder import Recorder
 from workbench.recording.retrace import retrace
 

@@ -226,13 +226,13 @@ def test_a_curve_of_the_page_goes_through_its_numbers():
 
 def test_sparklines():
     c = progress.Curve()
-    assert sparkline(c, 10) == ""
+    assert sparkline(c.points()[1], 10) == ""
     for x in (0.0, 7.0, math.nan, 3.5, math.inf, 1.0):
         c.add(0, x)
-    assert sparkline(c, 10) == "▁█×▅×▂"
+    assert sparkline(c.points()[1], 10) == "▁█×▅×▂"
     flat = progress.Curve()
     flat.add(0, 5.0)
-    assert sparkline(flat, 10) == "▄"
+    assert sparkline(flat.points()[1], 10) == "▄"
 
 
 def test_a_narrow_or_plain_terminal_gets_no_curves():

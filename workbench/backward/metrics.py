@@ -10,7 +10,7 @@ import numpy
 
 from ..graph.timing import NOT_TIMED, settle
 from ..inspector import host
-from ..inspector.numbers import mean_magnitude
+from ..inspector.statistics import mean_magnitudes
 from ..recording.recording import Recording
 from .stepper import Stepper
 
@@ -95,14 +95,13 @@ def gradients(recording: Recording, stepper: Stepper | None) -> dict[int, Any]:
 
 
 def _of_rows(recording: Recording, array_of: Callable[[int], Any]) -> numpy.ndarray:
+    """Mean |x| over the finite elements of each row's array; NaN if there are none, and for booleans."""
     numbers = numpy.full(recording.count, math.nan, numpy.float32)
-    for row in range(recording.count):
-        array = array_of(row)
-        if hasattr(array, "dtype") and recording.kind[row] != "constant":
-            numbers[row] = min(magnitude(array), MOST)  # min keeps a NaN: it is not larger
+    arrays = {row: array for row in range(recording.count) if recording.kind[row] != "constant" and _counts(array := array_of(row))}
+    for row, number in zip(arrays, mean_magnitudes(list(arrays.values())), strict=True):
+        numbers[row] = min(number, MOST)  # min keeps a NaN: it is not larger
     return numbers
 
 
-def magnitude(array: Any) -> float:
-    """Mean |x| over the finite elements; NaN if there are none, or for booleans."""
-    return math.nan if array.dtype.kind == "b" else mean_magnitude(array)
+def _counts(array: Any) -> bool:
+    return hasattr(array, "dtype") and array.dtype.kind != "b"

@@ -10,7 +10,7 @@ from .. import protocol
 from ..base.readable import amid
 from ..formulas import typeset
 from ..formulas.typeset import Operand
-from ..inspector import host, number_text, summary
+from ..inspector import host, number_text, summaries
 from ..recording.recording import Recording
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
     r, node, place = stepper.recording, taken.node, taken.place
     row = stepper.plan[place - 1]
     upstream = joined(taken.upstream)
-    arrived = summary(upstream)
     site = stepper.graph.site(row) if row >= 0 else -1
     if node.op is None:
         leaf = operand(r, row, node)
         name = leaf.name or (r.called(row) if row >= 0 else "a leaf")
         own = f"{name}.grad" if leaf.name else "its .grad"
         mine = next((grad for held, grad, _ in taken.changed if held is node.tensor), None)
-        was = None if mine is None else summary(mine.array)
-        now = None if not taken.changed else arrived if mine is None else summary(mine.array + _conj(upstream))
+        arrived, *told = summaries([upstream, *([] if mine is None else [mine.array, mine.array + _conj(upstream)])])
+        was, now = told or (None, arrived)
+        now = now if taken.changed else None
         if node.tensor() is None:
             end = "is dropped, because the tensor no longer exists"
         elif not taken.changed:
@@ -48,14 +48,15 @@ def describe(stepper: Stepper, taken: Taken) -> protocol.Step:
     names = typeset.input_names(node.op, len(node.inputs))
     forward = typeset.forward(node.op, attrs, operands, output)
     contributions, told = [], []
-    for i, (source, g, held) in enumerate(zip(node.inputs, taken.gradients, taken.totals, strict=False)):
-        if held is None:
-            continue
-        target, (total, addends) = r.row_of(source), held
+    gained_by = [(i, *one) for i, one in enumerate(zip(node.inputs, taken.gradients, taken.totals, strict=False)) if one[2] is not None]
+    sums = [total for _, _, g, (total, _) in gained_by if total is not g]
+    arrived, *found = summaries([upstream, *[g for _, _, g, _ in gained_by], *sums])
+    later = iter(found[len(gained_by) :])
+    for (i, source, g, (total, addends)), gained in zip(gained_by, found, strict=False):
+        target = r.row_of(source)
         unbroadcast = typeset.broadcast_axes(node.op, upstream.shape, source.shape or ())
         rule = typeset.backward(node.op, attrs, operands, output, i, upstream, g)
-        gained = summary(g)
-        now = gained if total is g else summary(total)
+        now = gained if total is g else next(later)
         contributions.append(protocol.Contribution(target, names[i], gained, now, addends, unbroadcast, rule))
         told.append(gain_text(r, target, names[i], gained, now if addends > 1 else None))
     where = f" at {place_text(stepper.graph.sites[site])}" if site >= 0 else ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import protocol
-from ..inspector import bytes_text, number_text, shape_text, summary
+from ..inspector import bytes_text, number_text, shape_text, summaries
 from .outline import Box, Outline, on
 
 MEASURED = 100_000  # elements; larger gradients are not summarized, because this text is part of every cell's output
@@ -22,11 +22,13 @@ def tree(graph: protocol.Graph, gradients: Mapping[int, str] | None = None) -> s
     return "\n".join([headline(graph), *writer.lines(-1, "  ")])
 
 
-def gradient_text(array: Any) -> str:
-    """Describe a gradient in a few words."""
-    if array.size > MEASURED:
-        return "has a gradient"
-    known = summary(array)
+def gradient_texts(arrays: Sequence[Any]) -> list[str]:
+    """Describe gradients in a few words each."""
+    told = iter(summaries([array for array in arrays if array.size <= MEASURED]))
+    return ["has a gradient" if array.size > MEASURED else _gradient_text(next(told)) for array in arrays]
+
+
+def _gradient_text(known: protocol.Summary) -> str:
     if known.values is not None and known.size == 1:
         return f"gradient {number_text(known.values[0])}"
     return f"gradient norm {number_text(known.norm)}" if known.norm is not None else "gradient with NaN or Inf"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from .. import inspector
-from .numbers import max_magnitude, mean_magnitude
+from .statistics import Statistics, Wanted, max_magnitude, statistics
 
 # the same thresholds as torchlens
 VANISHING = 1e-7
@@ -29,13 +29,23 @@ class GradientRow:
     flag: str  # "", "no gradient", "NaN", "Inf", "all zero", "vanishing" or "exploding"
 
 
-def row(name: str, shape: tuple[int, ...], grad: Any | None) -> GradientRow:
-    """Statistics of one parameter's gradient array; `grad` is None if it has no gradient."""
-    if grad is None:
-        return judged(name, shape, math.nan, math.nan, math.nan, 0, 0, False)
-    s = inspector.summary(grad)
+def rows(named: Iterable[tuple[str, tuple[int, ...], Any | None]]) -> list[GradientRow]:
+    """Statistics of parameters' gradients, from each one's name, shape and gradient array; None if it has no gradient.
+
+    Those on a GPU take one wait in all.
+    """
+    named = list(named)
+    told = iter(statistics([grad for *_, grad in named if grad is not None], Wanted(magnitude=True)))
+    return [
+        judged(name, shape, math.nan, math.nan, math.nan, 0, 0, False) if grad is None else _row(name, shape, next(told))
+        for name, shape, grad in named
+    ]
+
+
+def _row(name: str, shape: tuple[int, ...], known: Statistics) -> GradientRow:
+    s = known.summary
     norm = math.nan if s.norm is None else s.norm
-    return judged(name, shape, mean_magnitude(grad, s), max_magnitude(s), norm, s.nan, s.pos_inf + s.neg_inf)
+    return judged(name, shape, known.magnitude, max_magnitude(s), norm, s.nan, s.pos_inf + s.neg_inf)
 
 
 def judged(
@@ -55,11 +65,7 @@ def judged(
 
 def of_model(model: Any) -> list[GradientRow]:
     """The current gradients of a module's parameters, in the order of `named_parameters()`."""
-    found = []
-    for name, p in model.named_parameters():
-        grad = p.grad
-        found.append(row(name, tuple(p.shape), None if grad is None else grad.array))
-    return found
+    return rows((name, tuple(p.shape), None if (grad := p.grad) is None else grad.array) for name, p in model.named_parameters())
 
 
 def table(rows: list[GradientRow]) -> str:

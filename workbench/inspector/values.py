@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy
 
-from .numbers import host, library, summary
+from .numbers import host, library
+from .statistics import summary
 from .text import number_text
 
 KINDS = {"NaN": numpy.isnan, "+Inf": numpy.isposinf, "−Inf": numpy.isneginf}

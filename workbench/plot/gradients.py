@@ -80,7 +80,7 @@ def _rows(source: Any, step: int | None) -> tuple[list[flow.GradientRow], str]:
         return flow.of_model(source), "Gradient flow"
     if isinstance(source, Mapping):
         arrays = {str(name): g.array if isinstance(g, Tensor) else g if g is None else numpy.asarray(g) for name, g in source.items()}
-        return [flow.row(name, () if g is None else g.shape, g) for name, g in arrays.items()], "Gradient flow"
+        return flow.rows((name, () if g is None else g.shape, g) for name, g in arrays.items()), "Gradient flow"
     raise TypeError(f"wb.plot.gradient_flow takes a module, a history or a dict of gradients, got {type(source).__name__}.")
 
 

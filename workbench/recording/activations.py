@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy
 
+from engine.core import devices
+
 from .. import inspector
 from ..inspector.numbers import real
 from ..protocol import ActivationRow
@@ -37,8 +39,8 @@ class _Found:
     samples: int = 0  # per unit
     calls: int = 0
     size: int = 0
-    zero: int = 0
-    saturated: int = 0
+    zero: Any = 0  # counts; of values on a GPU, arrays there
+    saturated: Any = 0
 
 
 def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
@@ -68,9 +70,15 @@ def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
         one.node, one.calls, one.size = row, one.calls + 1, one.size + y.size
         one.samples += y.size // alive.size
         one.alive |= alive
-        one.zero += int(zero.sum())
-        one.saturated += int(numpy.count_nonzero(inspector.host(saturated(op, y, r.attrs[row]))))
-    return [_row(module, op, one) for (module, op, _), one in found.items()], first
+        one.zero += _count(zero)
+        one.saturated += _count(saturated(op, y, r.attrs[row]))
+    counts = [n for one in found.values() for n in (_count(one.alive), one.zero, one.saturated)]
+    told = iter(inspector.host(inspector.library(counts[0]).stack(counts)).tolist() if counts else [])  # one wait for a GPU
+    return [_row(module, op, one, next(told), next(told), next(told)) for (module, op, _), one in found.items()], first
+
+
+def _count(mask: Any) -> Any:
+    return numpy.count_nonzero(mask) if isinstance(mask, numpy.ndarray) else devices.namespace(mask).count_nonzero(mask)
 
 
 def _trained(r: Recording) -> int:
@@ -79,9 +87,9 @@ def _trained(r: Recording) -> int:
     return passes[len(passes) // 2 - 1].rows if len(passes) >= TRAINING else 0
 
 
-def _row(module: str, op: str, one: _Found) -> ActivationRow:
-    dead = one.units - int(one.alive.sum()) if op in DYING else 0
-    saturated, flag = one.saturated / one.size, ""
+def _row(module: str, op: str, one: _Found, alive: int, zero: int, flat: int) -> ActivationRow:
+    dead = one.units - alive if op in DYING else 0
+    saturated, flag = flat / one.size, ""
     if dead == one.units and one.units * one.samples >= SAMPLES:
         flag = "all dead"
     elif dead >= FEW * one.units and one.samples >= SAMPLES:
@@ -89,7 +97,7 @@ def _row(module: str, op: str, one: _Found) -> ActivationRow:
     elif saturated > 0.5:
         flag = "saturated"
     return ActivationRow(
-        one.node, module, op, one.calls, one.samples, one.units, dead, one.zero / one.size, saturated, LIMITS.get(op, ""), flag
+        one.node, module, op, one.calls, one.samples, one.units, dead, zero / one.size, saturated, LIMITS.get(op, ""), flag
     )
 
 

@@ -16,8 +16,9 @@ from engine.core import tape
 from engine.core.batching import Crossing
 from engine.core.tensor import Tensor
 
-from .. import inspector, protocol
+from .. import protocol
 from ..base.attributes import Opaque
+from ..inspector import host
 
 if TYPE_CHECKING:
     from .recording import Recording
@@ -197,4 +198,4 @@ class Recomputed:
 
 def differs(found: Any, recorded: Any) -> bool:
     """Whether a recomputed value differs from the recorded one by more than rounding."""
-    return not numpy.allclose(inspector.host(found), inspector.host(recorded), rtol=1e-4, atol=1e-6, equal_nan=True)
+    return not numpy.allclose(host(found), host(recorded), rtol=1e-4, atol=1e-6, equal_nan=True)

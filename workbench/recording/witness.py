@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import lru_cache, partial, wraps
 from types import CodeType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
@@ -18,7 +18,8 @@ from engine.core import tape, versions
 from engine.core.tensor import Tensor
 
 from ..inspector import values
-from . import not_finite
+from . import late, not_finite
+from .late import Late
 from .not_finite import BadRow, BadStep
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def _unless_memory_runs_out(measure: Callable[..., None]) -> Callable[..., None]
 class Witness:
     """Events for the checks. The recorder calls its methods, in the recorded thread.
 
-    Access to tensors goes through methods, so that a subclass can support the tensors of another library.
+    Access to tensors goes through methods, so that a subclass can support the tensors of another library. Nothing waits for a GPU: its
+    numbers are read when a check asks for them, and a loss or a gradient that is not finite is found on the CPU only.
     """
 
     def __init__(self) -> None:
@@ -108,16 +110,50 @@ class Witness:
         self.modes: list[Mode] = []
         self.optimizers: dict[int, ref] = {}
         self.given: dict[int, ref] = {}  # identity of a parameter given to an optimizer -> the parameter
-        self.accumulated: list[Accumulated] = []
-        self.ratios: list[tuple[int, float]] = []  # number of a pass, |Δw| / |w| over all matrices for the update after it
-        self.largest: dict[int, float] = {}  # row of a leaf -> largest |gradient| at the last measured update
-        self.earliest: dict[int, float] = {}  # the same at the first measured update
+        self._accumulated: list[Accumulated] = []
+        self._ratios: list[tuple[int, float]] = []
+        self._largest: dict[int, float] = {}
+        self._earliest: dict[int, float] = {}
+        self._late: list[tuple[Late, Callable[[list[float]], None]]] = []  # numbers on their way, and what notes them
         self.bad_rows: dict[str, BadRow] = {}  # by kind: "NaN", "+Inf", "−Inf"
         self.bad_step: BadStep | None = None
         self.ended: Ended | None = None
         self._versions: dict[int, tuple[ref, int]] = {}  # identity of a leaf -> the leaf and its version when the last pass began
-        self._pending: list[tuple[ref, int, Accumulated]] = []
+        self._pending: list[tuple[ref, int, Accumulated, Late]] = []
         self._before: list[tuple[ref, Any]] = []  # copies of parameters
+
+    # -- numbers ----------------------------------------------------------------------------------------------------------------
+
+    @property
+    def accumulated(self) -> list[Accumulated]:
+        """Updates with gradients that accumulated over an earlier update."""
+        return self._settle()._accumulated
+
+    @property
+    def ratios(self) -> list[tuple[int, float]]:
+        """The number of a pass, and |Δw| / |w| over all matrices for the update after it."""
+        return self._settle()._ratios
+
+    @property
+    def largest(self) -> dict[int, float]:
+        """Row of a leaf -> largest |gradient| at the last measured update."""
+        return self._settle()._largest
+
+    @property
+    def earliest(self) -> dict[int, float]:
+        """The same at the first measured update."""
+        return self._settle()._earliest
+
+    def _then(self, numbers: Late, note: Callable[[list[float]], None]) -> None:
+        """Note numbers in the order of the events: at once, or when they have arrived from a GPU."""
+        self._late.append((numbers, note))
+        self._settle(wait=False)
+
+    def _settle(self, wait: bool = True) -> Witness:
+        while self._late and (wait or self._late[0][0].done):
+            numbers, note = self._late.pop(0)
+            note(numbers.get())
+        return self
 
     # -- events from the recorder -----------------------------------------------------------------------------------------------
 
@@ -164,13 +200,15 @@ class Witness:
         empty = not any(self.has_gradient(p) for group in optimizer.param_groups for p in group["params"])
         self.updates.append(Update(len(self.passes), empty, r.count, where))
         if self._before:
+            found = {}
             for held, _ in self._before:
                 p = held()
                 gradient = None if p is None else self.gradient(p)
                 row = -1 if p is None else self.row(r, p)
                 if gradient is not None and gradient.size and row >= 0:
-                    self.largest[row] = largest = _largest(gradient)
-                    self.earliest.setdefault(row, largest)
+                    found[row] = gradient
+            rows = list(found)
+            self._then(late.largest(list(found.values())), lambda numbers: self._grew(dict(zip(rows, numbers, strict=True))))
             self._moved()
         if self._pending:
             own = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -225,22 +263,33 @@ class Witness:
                 continue
             version, (known, before) = self.version(tensor), self._versions.get(id(tensor), (None, -1))
             self._versions[id(tensor)] = leaf, version
-            if known is not None and known() is tensor and version != before and _is_there(self.gradient(tensor)):
-                self._pending.append((leaf, version, Accumulated(self.row(r, tensor), number, where)))
+            gradient = self.gradient(tensor)
+            if known is not None and known() is tensor and version != before and gradient is not None:
+                there = late.nonzero([gradient])
+                if not there.done or there.get()[0]:
+                    self._pending.append((leaf, version, Accumulated(self.row(r, tensor), number, where), there))
 
     def _confirm(self, own: set[int] | None = None) -> None:
         """Confirm accumulated gradients once an update used them: of the parameters `own`, or, if None, of those written since."""
         waiting = []
-        for held, version, what in self._pending:
+        for held, version, what, before in self._pending:
             tensor = held()
-            if tensor is None or self.gradient(tensor) is None:
+            gradient = None if tensor is None else self.gradient(tensor)
+            if gradient is None:
                 continue
             if id(tensor) in own if own is not None else self.version(tensor) != version:
-                if _is_there(self.gradient(tensor)) and len(self.accumulated) < MOST:
-                    self.accumulated.append(what)
+                self._then(late.nonzero([gradient]), partial(self._accumulates, what, before))
             elif own is not None:
-                waiting.append((held, version, what))
+                waiting.append((held, version, what, before))
         self._pending = waiting
+
+    def _accumulates(self, what: Accumulated, before: Late, now: list[float]) -> None:
+        if before.get()[0] and now[0] and len(self._accumulated) < MOST:
+            self._accumulated.append(what)
+
+    def _grew(self, found: dict[int, float]) -> None:
+        self._largest |= found
+        self._earliest = found | self._earliest
 
     @_unless_memory_runs_out
     def _copy(self, leaves: list[ref]) -> None:
@@ -252,17 +301,24 @@ class Witness:
     @_unless_memory_runs_out
     def _moved(self) -> None:
         """Record the change of the parameters by the last update, relative to their norm."""
-        change = size = 0.0
+        pairs = []
         for held, before in self._before:
             tensor = held()
             now = None if tensor is None else self.values(tensor)
             if now is not None and now.shape == before.shape:
-                with numpy.errstate(all="ignore"):
-                    change += _squares(now - before)
-                    size += _squares(before)
-        if self._before and size > 0 and (change > 0 or self.updates and self.updates[-1].passes == len(self.passes)):
-            self.ratios.append((len(self.passes), math.sqrt(change / size)))
+                pairs.append((now, before))
         self._before = []
+        if pairs:
+            number = len(self.passes)
+            updated = bool(self.updates) and self.updates[-1].passes == number
+            with numpy.errstate(all="ignore"):
+                sizes = late.squares([before for _, before in pairs])
+                changes = late.squares([numpy.subtract(now, before, out=before) for now, before in pairs])
+            self._then(changes, lambda found: self._moves(number, updated, sum(found), sum(sizes.get())))
+
+    def _moves(self, number: int, updated: bool, change: float, size: float) -> None:
+        if size > 0 and (change > 0 or updated):
+            self._ratios.append((number, math.sqrt(change / size)))
 
 
 def _array(g: Any) -> Any:
@@ -282,19 +338,6 @@ def _is_finite(grad: Any) -> bool:
     if array.dtype.char in "fd" and math.isfinite(numpy.vdot(array, array)):
         return True
     return values.finite(array)
-
-
-def _is_there(gradient: Any) -> bool:
-    """Whether there is a gradient with a nonzero element."""
-    return gradient is not None and bool(gradient.any())
-
-
-def _largest(array: Any) -> float:
-    return float(abs(array).max())
-
-
-def _squares(array: Any) -> float:
-    return float((abs(array).astype("float64") ** 2).sum())  # float32 would overflow if training diverges
 
 
 def _innermost(error: BaseException, hidden: tuple[str, ...]) -> Where:

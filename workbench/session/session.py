@@ -196,13 +196,15 @@ class Session:
 
     def gradient_texts(self) -> dict[int, str]:
         """`.grad` of each parameter and leaf that is still alive, in words, by row."""
-        r, found = self.recording, {}
+        r, found, arrays = self.recording, {}, {}
         for row in range(r.count):
             tensor = r.tensor(row) if r.kind[row] in ("parameter", "leaf") else None
             if tensor is not None and r.grad[row]:
                 grad = getattr(tensor, "_grad", None)
-                found[row] = "no gradient yet" if grad is None else text.gradient_text(grad.array)
-        return found
+                found[row] = "no gradient yet"
+                if grad is not None:
+                    arrays[row] = grad.array
+        return found | dict(zip(arrays, text.gradient_texts(list(arrays.values())), strict=True))
 
     def headline(self) -> str:
         """A one-line summary."""

@@ -9,6 +9,7 @@ import numpy
 from .. import inspector, protocol
 from ..base.requests import answers
 from ..inspector import vocabulary
+from ..inspector.statistics import Wanted, statistics
 from ..inspector.vocabulary import LABELS, Vocabulary
 from ..recording.recording import Recording
 from . import pins
@@ -46,8 +47,8 @@ def inspect(session: Session, request: protocol.Inspect, client: Client) -> list
         found["earlier"] = before[0].title or "an earlier recording"
     if array is not None:
         array = inspector.whole(array)
-        found["summary"] = inspector.summary(array)
-        found["histogram"] = inspector.histogram(array, request.exact)
+        (known,) = statistics([array], Wanted(histogram=True, exact=request.exact))
+        found["summary"], found["histogram"] = known.summary, known.histogram
         if hasattr(array, "ndim"):
             found["layouts"] = [one.name for one in inspector.layouts(array.shape)]
             found["tokens"] = inspector.tokens(array, session.vocabulary or vocabulary.current)

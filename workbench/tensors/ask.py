@@ -12,6 +12,7 @@ from engine.core.tensor import Tensor
 from .. import inspector, torch_models
 from ..graph import svg
 from ..graph.graph import Graph
+from ..inspector.statistics import Wanted, statistics
 from ..recording.reasons import why_no_grad
 from ..recording.recorder import is_parameter
 from ..recording.recording import Recording, recent
@@ -56,14 +57,14 @@ class TensorSession(ReportSession):
             raise RuntimeError(self.gone(row))
         facts = inspector.facts(array, r.tensor(row), r, row)
         grad, missing = self.gradient(row)
-        summary, histogram = inspector.summary(array), inspector.histogram(array, exact=True)
+        one, *mine = statistics([array] if grad is None else [array, grad], Wanted(histogram=True, exact=True))
         told = inspector.tokens(array, self.vocabulary or inspector.vocabulary.current)
         pairs = [] if told is None else zip(sum(told.texts, []), sum(told.ids, []), strict=True)
         tokens = " ".join(text or str(number) for text, number in pairs)
         placed = inspector.storage(array, self.named(row))
         layout = placed.words if placed and (placed.elements > array.size or placed.sharers) else ""
-        mine = None if grad is None else inspector.summary(grad)
-        return Inspection(r.names.get(row, ""), facts, summary, histogram, mine, missing, tokens, layout)
+        gradient = mine[0].summary if mine else None
+        return Inspection(r.names.get(row, ""), facts, one.summary, one.histogram, gradient, missing, tokens, layout)
 
     def stills(self) -> dict[str, str]:
         report = self.report()

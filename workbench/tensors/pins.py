@@ -12,6 +12,7 @@ import numpy
 from .. import inspector
 from ..inspector.heat_map import Look
 from ..inspector.numbers import norm, real, wide
+from ..inspector.statistics import Wanted, statistics
 from ..protocol import Difference, Heat, Histogram, Pinned, Refused
 from ..recording.recording import Recording, recent
 
@@ -78,7 +79,8 @@ class Board:
         ends = common_ends([pin.array for pin in self.pins])
         base = next((pin for pin in self.pins if pin.number == self.base), None)
         found, buffers = [], []
-        for pin in self.pins:
+        measured = statistics([pin.array for pin in self.pins], Wanted(histogram=True, ends=ends))
+        for pin, s in zip(self.pins, measured, strict=True):
             told, apart = None, ""
             if base is not None and pin is not base:
                 if pin.array.shape == base.array.shape:
@@ -89,10 +91,8 @@ class Board:
                     apart = f"Its shape {mine} is not {base.name}'s, {other}, so there is no difference to take."
             here = pin.recording == recording.name
             twin = -1 if here else namesake(recording, pin.name)
-            histogram = inspector.histogram(pin.array, ends=ends)
-            summary = inspector.summary(pin.array)
             found.append(
-                Pinned(pin.number, pin.node if here else -1, pin.what, pin.name, pin.source, summary, histogram, told, apart, twin)
+                Pinned(pin.number, pin.node if here else -1, pin.what, pin.name, pin.source, s.summary, s.histogram, told, apart, twin)
             )
         return found, buffers
 
@@ -102,12 +102,9 @@ BOARD = Board()
 
 def common_ends(arrays: list[Any]) -> tuple[float, float] | None:
     """The minimum and maximum of the finite elements of all arrays; None if there are none."""
-    found = [h for array in arrays if (h := inspector.histogram(array, exact=True)) is not None and _finite(array)]
+    known = statistics(arrays, Wanted(histogram=True, exact=True))
+    found = [h for s, _, h in known if h is not None and s.min is not None]
     return (min(h.low for h in found), max(h.high for h in found)) if found else None
-
-
-def _finite(array: Any) -> bool:
-    return inspector.summary(array).min is not None
 
 
 def namesake(recording: Recording, name: str) -> int:

@@ -13,7 +13,7 @@ from engine.nn import Module
 
 from ..inspector import gradient_flow
 from ..inspector.gradient_flow import GradientRow
-from .curve import Curve, as_number
+from .curve import Curve, later
 from .hooks import Hooks
 from .table import COLUMNS, ModuleHistory, ParameterHistory, Quantity
 
@@ -58,11 +58,12 @@ class History:
         self.close()
 
     def log(self, **values: Any) -> None:
-        """Log scalars for this step: `h.log(loss=loss, accuracy=0.9)`. Tensors with one element are converted to floats.
+        """Log scalars for this step: `h.log(loss=loss, accuracy=0.9)`. Tensors with one element are converted to floats, those on a GPU
+        when someone reads them.
 
         They belong to the step in progress if a forward pass has run since the last step, else to the step that ended last.
         """
-        numbers = {name: as_number(name, value, "history.log") for name, value in values.items()}
+        numbers = {name: later(name, value, "history.log") for name, value in values.items()}
         step = self.seen if self._hooks.under_way() else max(self.seen - 1, 0)
         for name, number in numbers.items():
             self.scalars.setdefault(name, Curve()).add(step, number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from engine import is_grad_enabled
@@ -11,7 +12,8 @@ from engine.core.tensor import Tensor
 from engine.nn import Module
 from engine.nn.parameter import is_lazy
 
-from .table import Measured, ModuleHistory, ParameterHistory, Quantity, measured
+from ..inspector import library
+from .table import Measurement, ModuleHistory, ParameterHistory, Quantity, measured
 
 if TYPE_CHECKING:
     from .history import History
@@ -33,11 +35,11 @@ class Hooks:
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.handles: dict[tuple[str, str], Any] = {}  # by kind of subject and its name
         self._hooked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # modules and leaf nodes with a hook
-        self._outputs: dict[str, Measured] = {}  # of the current or last forward pass
+        self._outputs: dict[str, Measurement] = {}  # of the current or last forward pass
         self._calls: dict[str, int] = {}
         self._before: dict[str, Any] = {}  # copies of the weights before the step
-        self._weights: dict[str, Measured] = {}
-        self._arrived: dict[str, Measured | None] = {}  # gradients of the current or last backward pass
+        self._arrived: dict[str, Measurement | None] = {}  # gradients of the current or last backward pass
+        self._late: deque[Measurement] = deque()  # on their way from a GPU, the oldest first
         self._waiting: tuple[int, dict[str, Any]] | None = None  # a step whose update is not known yet
         self._forward = False  # whether a forward pass has run since the last step ended
         if optimizer is not None:
@@ -155,7 +157,7 @@ class Hooks:
         if self._calls[name] == 1:
             tensor = _first_tensor(output)
             if tensor is not None:
-                self._outputs[name] = measured(tensor.array)
+                (self._outputs[name],) = self._measured([tensor.array])
         if module is self.model:
             self._hang()  # lazy parameters have their shape now
 
@@ -166,18 +168,27 @@ class Hooks:
         if self._due():
             history = self._owner()
             self._name()
-            for name, p in self._parameters():
-                one, grad = history.parameters[name], p.grad
-                before = self._before.get(name)
-                if before is None:
-                    continue  # it got its shape in the optimizer's closure, during the step
-                one.weight.put(history.seen, measured(before))
-                if grad is not None:
-                    one.grad.put(history.seen, measured(grad.array))
-                one.update.put(history.seen, measured(p.array - before))
+            # a parameter that got its shape in the optimizer's closure, during the step, is not among them
+            there = [(history.parameters[name], p, self._before[name]) for name, p in self._parameters() if name in self._before]
+            self._put([(one.weight, before) for one, _, before in there])
+            self._put([(one.grad, p.grad.array) for one, p, _ in there if p.grad is not None])
+            self._put([(one.update, _apart(p.array, before)) for one, p, before in there])
             self._end_row(history)
         self._before = {}
         self._count()
+
+    def _measured(self, arrays: list[Any]) -> list[Measurement]:
+        """Measure arrays. What has arrived of earlier ones is taken, so that its memory is free."""
+        while self._late and self._late[0].done:
+            self._late.popleft().get()
+        found = measured(arrays)
+        self._late += [one for one in found if not one.done]
+        return found
+
+    def _put(self, given: list[tuple[Quantity, Any]], step: int | None = None) -> None:
+        """Measure arrays for a step, by default the present one."""
+        for (quantity, _), one in zip(given, self._measured([array for _, array in given]), strict=True):
+            quantity.put(self._owner().seen if step is None else step, one)
 
     def _end_row(self, history: History) -> None:
         for name, calls in self._calls.items():
@@ -199,7 +210,7 @@ class Hooks:
             if due:
                 self._before = {n: p.array.copy() for n, p in self._parameters()}
         grad = tensor.grad
-        self._arrived[name] = measured(grad.array) if due and grad is not None else None
+        self._arrived[name] = self._measured([grad.array])[0] if due and grad is not None else None
 
     def settle(self) -> None:
         """End the step after a backward pass, if gradients have arrived. A no-op with an optimizer."""
@@ -207,8 +218,7 @@ class Hooks:
             return
         history = self._owner()
         if self._due():
-            for name, before in self._before.items():
-                history.parameters[name].weight.put(history.seen, measured(before))
+            self._put([(history.parameters[name].weight, before) for name, before in self._before.items()])
             for name, one in self._arrived.items():
                 if one is not None:
                     history.parameters[name].grad.put(history.seen, one)
@@ -224,9 +234,13 @@ class Hooks:
         (step, before), self._waiting = self._waiting, None
         history = self._owner()
         if step % history.stride == 0:  # it is still kept
-            for name, p in self._parameters():
-                if name in before:
-                    history.parameters[name].update.put(step, measured(p.array - before[name]))
+            there = [(history.parameters[name].update, p, before[name]) for name, p in self._parameters() if name in before]
+            self._put([(update, _apart(p.array, old)) for update, p, old in there], step)
+
+
+def _apart(now: Any, before: Any) -> Any:
+    """The change from a copy, written into it."""
+    return library(before).subtract(now, before, out=before)
 
 
 def _first_tensor(value: Any) -> Tensor | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from typing import Any
+from typing import Any, NamedTuple
 
 from engine import optim
 from engine.core.tensor import Tensor
@@ -14,6 +14,7 @@ from engine.optim.optimizer import library
 
 from .. import inspector
 from ..inspector import gradient_flow
+from ..inspector.statistics import Measuring, Wanted
 from ..protocol import Fact, ParameterRow
 from ..recording.reasons import written_over
 from ..recording.recording import Recording
@@ -22,6 +23,18 @@ from .history import knowing
 LARGEST = 20_000_000  # elements; the next update of a larger parameter is not tried on a copy
 
 Gradient = Callable[[int], tuple[Any, str]]  # row -> its gradient and "", or None and the reason why there is none
+Ratio = Callable[[], float | None]
+
+
+class Parameter(NamedTuple):
+    """A line of the table before it is measured."""
+
+    row: int
+    name: str
+    tensor: Tensor | None
+    shape: tuple[int, ...]
+    grad: Any  # its array; None if it is missing
+    missing: str  # why
 
 
 def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimizer]) -> list[ParameterRow]:
@@ -34,15 +47,15 @@ def parameters(recording: Recording, gradient: Gradient, optimizers: list[Optimi
             if tensor is None and (later := written_over(recording, row)) >= 0:
                 tensor, now = recording.tensor(later), later  # it was written in place after its use
             name = recording.names.get(row) or recording.called(now)
-            found.append(described(row, name, tensor, recording.shape[row], array, missing, optimizers))
+            found.append(Parameter(row, name, tensor, recording.shape[row], array, missing))
     for name, tensor in unused(recording):
         if hasattr(tensor, "materialize"):  # lazy
-            found.append(described(-1, name, None, (), None, "Its shape is given by the first call of its module.", optimizers))
+            found.append(Parameter(-1, name, None, (), None, "Its shape is given by the first call of its module."))
             continue
         grad = tensor._grad
         why = "" if grad is not None else "The recorded code does not use it."
-        found.append(described(-1, name, tensor, tensor.array.shape, None if grad is None else grad.array, why, optimizers))
-    return found
+        found.append(Parameter(-1, name, tensor, tensor.array.shape, None if grad is None else grad.array, why))
+    return described(found, optimizers)
 
 
 def unused(recording: Recording) -> Iterator[tuple[str, Tensor]]:
@@ -61,46 +74,48 @@ def unused(recording: Recording) -> Iterator[tuple[str, Tensor]]:
                     yield name, tensor
 
 
-def described(
-    row: int, name: str, tensor: Tensor | None, shape: tuple[int, ...], grad: Any, missing: str, optimizers: list[Optimizer]
-) -> ParameterRow:
-    """The table row of one parameter; `grad` is an array, or None with the reason in `missing`."""
-    found = gradient_flow.row(name, tuple(shape), grad)
-    weight = None if tensor is None else inspector.summary(tensor.array).norm
-    ratio, told = ratio_of(tensor, grad, weight, optimizers)
-    numbers = (_number(found.norm), _number(found.mean), _number(found.max))
-    flag = "not yet" if missing == inspector.NOT_YET else found.flag
-    return ParameterRow(row, name, list(shape), weight, *numbers, flag, missing, ratio, told)
+def described(parameters: list[Parameter], optimizers: list[Optimizer]) -> list[ParameterRow]:
+    """The table rows of parameters. Of those on a GPU, gradients, weights and updates take one wait each in all."""
+    flow = gradient_flow.rows((one.name, tuple(one.shape), one.grad) for one in parameters)
+    norms = iter(inspector.summaries([one.tensor.array for one in parameters if one.tensor is not None]))
+    weights = [None if one.tensor is None else next(norms).norm for one in parameters]
+    ratios = [ratio_of(one.tensor, one.grad, weight, optimizers) for one, weight in zip(parameters, weights, strict=True)]
+    found = []
+    for one, seen, weight, (ratio, told) in zip(parameters, flow, weights, ratios, strict=True):
+        numbers = (_number(seen.norm), _number(seen.mean), _number(seen.max))
+        flag = "not yet" if one.missing == inspector.NOT_YET else seen.flag
+        found.append(ParameterRow(one.row, one.name, list(one.shape), weight, *numbers, flag, one.missing, ratio(), told))
+    return found
 
 
-def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers: list[Optimizer]) -> tuple[float | None, str]:
-    """|update| / |weight| in L2 norms and the source of the value; or None and the reason why it is unknown.
+def ratio_of(tensor: Tensor | None, grad: Any, weight: float | None, optimizers: list[Optimizer]) -> tuple[Ratio, str]:
+    """|update| / |weight| in L2 norms, when called, and the source of the value; or None and the reason why it is unknown.
 
     It is the last ratio that wb.history measured, else that of the optimizer's next step with this gradient, computed by its own rule
     on copies. About 1e-3 is healthy (Stanford's CS231n, "Ratio of weights:updates").
     """
     if tensor is None:
-        return None, "The parameter no longer exists."
+        return _unknown, "The parameter no longer exists."
     known = knowing(tensor)
     if known is not None:
         history, name = known
         measured = [(int(step), float(x)) for step, x in zip(history.steps, history[name].ratio, strict=True) if math.isfinite(x)]
         if measured:
-            return measured[-1][1], f"measured by wb.history at step {measured[-1][0]}"
+            return lambda: measured[-1][1], f"measured by wb.history at step {measured[-1][0]}"
     if grad is None:
-        return None, "Without a gradient nothing is updated."
+        return _unknown, "Without a gradient nothing is updated."
     group, optimizer = next(((g, o) for o in optimizers for g in o.param_groups if any(p is tensor for p in g["params"])), (None, None))
     if group is None or optimizer is None:
-        return None, "No optimizer among the notebook's variables has this parameter."
+        return _unknown, "No optimizer among the notebook's variables has this parameter."
     if not weight:
-        return None, "The weight's norm is 0 or not finite."
+        return _unknown, "The weight's norm is 0 or not finite."
     kind = type(optimizer)
     if kind._update is Optimizer._update or getattr(optim, kind.__name__, None) is not kind:
-        return None, f"{kind.__name__} has no rule that could be tried out for one parameter."
+        return _unknown, f"{kind.__name__} has no rule that could be tried out for one parameter."
     if tensor.array.size > LARGEST:
-        return None, f"It has more than {LARGEST:,} elements; wb.history measures the update of a real step."
-    norm = inspector.summary(update(optimizer, group, tensor, grad)).norm
-    return (None if norm is None else norm / weight), f"the next {kind.__name__} step with this gradient"
+        return _unknown, f"It has more than {LARGEST:,} elements; wb.history measures the update of a real step."
+    moved = Measuring([update(optimizer, group, tensor, grad)], Wanted())
+    return lambda: _divided(moved.get()[0].summary.norm, weight), f"the next {kind.__name__} step with this gradient"
 
 
 def update(optimizer: Optimizer, group: dict, parameter: Tensor, grad: Any) -> Any:
@@ -126,6 +141,14 @@ def totals(rows: list[ParameterRow]) -> list[Fact]:
     if flags:
         facts.append(Fact("flags", ", ".join(f"{flags.count(flag)} {flag}" for flag in dict.fromkeys(flags))))
     return facts
+
+
+def _unknown() -> None:
+    return None
+
+
+def _divided(norm: float | None, weight: float) -> float | None:
+    return None if norm is None else norm / weight
 
 
 def _number(x: float) -> float | None:

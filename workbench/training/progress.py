@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from tqdm import tqdm
 
 from ..inspector import number_text
-from .curve import Curve, as_number
+from .curve import Curve, later
 
 SECONDS = 0.2  # minimum time between two redraws
 SHOWN = 6  # curves drawn at most
@@ -82,9 +82,12 @@ class Track:
             self._outer = None
 
     def report(self, **values: Any) -> None:
-        """Report scalars of this iteration: `t.report(loss=loss, accuracy=0.9)`. Tensors with one element are converted to floats."""
+        """Report scalars of this iteration: `t.report(loss=loss, accuracy=0.9)`. Tensors with one element are converted to floats.
+
+        Nothing waits for a GPU: while the loop runs, the newest values that have arrived are shown.
+        """
         for name, value in values.items():
-            number = as_number(name, value, "track.report")
+            number = later(name, value, "track.report")
             self.scalars.setdefault(name, Curve()).add(max(self.turns - 1, 0), number)
 
     def write(self, text: str) -> None:
@@ -119,7 +122,7 @@ class Track:
 
     def __repr__(self) -> str:
         lines = [f"{self.title + ': ' if self.title else ''}{self.words()}"]
-        lines += [f"  {name} {number_text(curve.last)}  {sparkline(curve, 40)}" for name, curve in self.scalars.items()]
+        lines += [f"  {name} {number_text(curve.last)}  {sparkline(curve.points()[1], 40)}" for name, curve in self.scalars.items()]
         return "\n".join(lines)
 
     def draw(self) -> None:
@@ -136,16 +139,17 @@ class Track:
 
     def _beside(self, columns: int | None, ascii_only: bool) -> str:
         """The newest values for the end of a terminal's line, with their curves if they fit."""
-        named = list(self.scalars.items())[:SHOWN]
-        texts = [f"{name} {number_text(curve.last)}" for name, curve in named]
+        found = [(name, curve.points(wait=self.ended)[1]) for name, curve in list(self.scalars.items())[:SHOWN]]
+        named = [(name, values) for name, values in found if values]
+        texts = [f"{name} {number_text(values[-1])}" for name, values in named]
         room = math.inf if columns is None else columns - _WITHOUT_SPARK - sum(len(text) + 2 for text in texts)
         if ascii_only:
             return ", ".join(texts).replace("−", "-").replace("–", "-")
-        for i, (_, curve) in enumerate(named):
+        for i, (_, values) in enumerate(named):
             if room < _SPARK + 1:
                 break
             room -= _SPARK + 1
-            texts[i] += f" {sparkline(curve, _SPARK)}"
+            texts[i] += f" {sparkline(values, _SPARK)}"
         return ", ".join(texts)
 
 
@@ -186,9 +190,8 @@ class _Bar(tqdm):
         super().close()
 
 
-def sparkline(curve: Curve, width: int) -> str:
-    """The curve as a row of block characters, with × for values that are not finite."""
-    values = curve.values.tolist()
+def sparkline(values: list[float], width: int) -> str:
+    """The values of a curve as a row of block characters, with × for those that are not finite."""
     n = min(width, len(values))
     shown = [values[(i + 1) * len(values) // n - 1] for i in range(n)]
     fine = [x for x in shown if math.isfinite(x)]

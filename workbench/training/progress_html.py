@@ -6,7 +6,6 @@ import math
 from html import escape
 
 from ..inspector import number_text
-from .curve import Curve
 from .progress import SHOWN, Track
 
 _POINTS = 100  # per curve at most
@@ -32,24 +31,24 @@ def _track(track: Track, depth: int) -> str:
         bar = f'<progress {look} value="{track.done}" max="{max(track.total or 0, 1)}"></progress>'
     else:  # unknown length: an indeterminate bar while the loop runs
         bar = "" if track.ended else f"<progress {look}></progress>"
-    curves = "".join(_curve(name, curve) for name, curve in list(track.scalars.items())[:SHOWN])
+    curves = "".join(_curve(name, *curve.points(wait=track.ended)) for name, curve in list(track.scalars.items())[:SHOWN])
     more = len(track.scalars) - SHOWN
     rest = "" if more <= 0 else f"<div>and {more} more name{'s' * (more > 1)}</div>"
     drawn = f'<div style="display:flex;flex-wrap:wrap;gap:4px 20px;margin:2px 0 6px">{curves}{rest}</div>' if curves else ""
     return f'<div style="margin-left:{depth * 16}px"><div>{title}{bar} {escape(track.words())}</div>{drawn}</div>'
 
 
-def _curve(name: str, curve: Curve) -> str:
-    steps, values = curve.steps.tolist(), curve.values.tolist()
+def _curve(name: str, steps: list[int], values: list[float]) -> str:
+    last = values[-1] if values else None
     fine = [x for x in values if math.isfinite(x)]
     bad = len(values) - len(fine)
     warning = f' <span style="color:{_BAD};font-weight:bold">✕ {bad} not finite</span>' if bad else ""
-    head = f"<div>{escape(name)} <b>{escape(number_text(curve.last))}</b>{warning}</div>"
+    head = f"<div>{escape(name)} <b>{escape(number_text(last))}</b>{warning}</div>"
     if not fine:
         return f"<div>{head}</div>"
     low, high = min(fine), max(fine)
     ends = f'<div style="font-size:11px;opacity:.8">from {number_text(low)} to {number_text(high)}</div>'
-    words = f"{name}: {len(values)} numbers from {number_text(low)} to {number_text(high)}, the last is {number_text(curve.last)}"
+    words = f"{name}: {len(values)} numbers from {number_text(low)} to {number_text(high)}, the last is {number_text(last)}"
     frame = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(words, quote=True)}"'
     axis = f'<path d="M0.5 0V{_HEIGHT - 0.5}H{_WIDTH}" fill="none" stroke="currentColor" stroke-opacity=".35"/>'
     line = f'<path d="{_path(steps, values, low, high)}" fill="none" stroke="{_LINE}" stroke-width="1.6" stroke-linejoin="round"/>'

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy
 
 from .. import inspector
+from ..inspector.statistics import Wanted, statistics
 from ..protocol import Buffer, Series, TensorSeries
 from ..recording.activations import module_of
 from ..recording.recording import Recording
@@ -122,15 +123,16 @@ def _of_turns(
     recording: Recording, turns: list[int], what: Literal["value", "grad"], gradient: Gradient, buffers: _Buffers
 ) -> tuple[Series | None, str]:
     stride = max(-(-len(turns) // MOST), -(-sum(recording.bytes[row] for row in turns) // ROOM))
-    at, rows = [], []
+    at, arrays = [], []
     for number in range(0, len(turns), stride):
         row = turns[number]
         array = gradient(row)[0] if what == "grad" else recording.value(row)
         if array is not None and getattr(array, "size", 0):
             at.append(number)
-            rows.append((inspector.summary(array), inspector.histogram(array)))
-    if len(rows) < 2:
+            arrays.append(array)
+    if len(arrays) < 2:
         return None, ""
+    rows = [(one.summary, one.histogram) for one in statistics(arrays, Wanted(histogram=True))]
     numbers = [buffers.add([_number(getattr(s, number)) for s, _ in rows], "float64") for number in NUMBERS]
     bad = [s.nan + s.pos_inf + s.neg_inf for s, _ in rows]
     ends = [(math.nan, math.nan) if h is None else (h.low, h.high) for _, h in rows]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from .. import inspector
-from ..inspector.numbers import max_magnitude, mean_magnitude
+from ..inspector.statistics import Measuring, Statistics, Wanted, max_magnitude
 
 if TYPE_CHECKING:
     from .history import History
@@ -30,11 +31,41 @@ class Measured:
     counts: numpy.ndarray  # uint32 (inspector.BINS,)
 
 
-def measured(array: Any) -> Measured:
-    """Measure an array: statistics and histogram. Above 1,000,000 elements, the histogram is of an evenly spaced sample."""
-    s, h = inspector.summary(array), inspector.histogram(array)
-    found = [getattr(s, name) for name in COLUMNS[:-2]]
-    found += [mean_magnitude(array, s), max_magnitude(s)]
+class Measurement:
+    """One tensor's `Measured`, which may still be on its way from a GPU."""
+
+    __slots__ = ("_measuring", "_at", "_found")
+
+    def __init__(self, measuring: Measuring, at: int) -> None:
+        self._measuring, self._at = measuring, at
+        self._found: Measured | None = None
+        if measuring.done:
+            self.get()
+
+    @property
+    def done(self) -> bool:
+        """Whether `get` returns at once."""
+        return self._found is not None or self._measuring.done
+
+    def get(self) -> Measured:
+        if self._found is None:
+            self._found = _measured(self._measuring.get()[self._at])
+            del self._measuring
+        return self._found
+
+
+def measured(arrays: Sequence[Any]) -> list[Measurement]:
+    """Measure arrays: statistics and histograms. On a GPU, nothing waits until they are read.
+
+    On the CPU, above 1,000,000 elements, a histogram is of an evenly spaced sample.
+    """
+    measuring = Measuring(arrays, Wanted(magnitude=True, histogram=True))
+    return [Measurement(measuring, at) for at in range(len(arrays))]
+
+
+def _measured(one: Statistics) -> Measured:
+    s, h = one.summary, one.histogram
+    found = [*(getattr(s, name) for name in COLUMNS[:-2]), one.magnitude, max_magnitude(s)]
     numbers = numpy.array([math.nan if x is None else x for x in found], numpy.float64)
     if h is None:
         return Measured(numbers, math.nan, math.nan, numpy.zeros(inspector.BINS, numpy.uint32))
@@ -56,7 +87,7 @@ class Quantity:
     def __init__(self, history: History) -> None:
         self._history, self._rows = weakref.ref(history), {}
 
-    def put(self, step: int, one: Measured) -> None:
+    def put(self, step: int, one: Measurement) -> None:
         self._rows[step] = one
 
     def thin(self, stride: int) -> None:
@@ -71,7 +102,7 @@ class Quantity:
     @property
     def present(self) -> numpy.ndarray:
         """Whether the tensor existed at each step, bool (steps,). A parameter that no gradient reached has no `grad`."""
-        return numpy.array([r is not None for r in self._kept()], bool)
+        return numpy.array([step in self._rows for step in self.steps()], bool)
 
     @property
     def histogram(self) -> Histograms:
@@ -95,7 +126,8 @@ class Quantity:
         return history.steps.tolist()
 
     def _kept(self) -> list[Measured | None]:
-        return [self._rows.get(step) for step in self.steps()]
+        rows = [self._rows.get(step) for step in self.steps()]
+        return [None if row is None else row.get() for row in rows]
 
 
 @dataclass(frozen=True)
@@ -136,7 +168,7 @@ class ModuleHistory:
         """The number of calls in that forward pass, int64 (steps,)."""
         return numpy.array([self._calls.get(step, 0) for step in self.activation.steps()], numpy.int64)
 
-    def put(self, step: int, calls: int, output: Measured | None) -> None:
+    def put(self, step: int, calls: int, output: Measurement | None) -> None:
         self._calls[step] = calls
         if output is not None:
             self.activation.put(step, output)

@@ -22,7 +22,7 @@ from ...base.layout import axes_of, inverse
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
-from . import elementwise, faults, memory, plain, waiting  # noqa: F401  the call path finds `elementwise` here
+from . import arriving, elementwise, faults, memory, plain, summary, waiting  # noqa: F401  the call path and the workbench find these here
 from .attention import attention, attention_back, attention_draws, attention_kept, whole_attention  # noqa: F401
 from .classes import class_pick, class_spread, class_weights  # noqa: F401
 from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401

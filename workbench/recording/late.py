@@ -1,0 +1,55 @@
+"""Numbers of arrays that are read later: those of the CPU are computed at once, those of a GPU without waiting for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from engine.core import devices
+
+from ..inspector.statistics import Measuring, Statistics, Wanted, max_magnitude
+
+
+class Late:
+    """One number for each of several arrays as they are now."""
+
+    def __init__(self, arrays: Sequence[Any], number: Callable[[Any], float], told: Callable[[Statistics], float]) -> None:
+        """`number` computes it on the CPU; on a GPU, `told` finds it among the statistics."""
+        there = devices.gpu is not None and any(isinstance(array, devices.gpu_array) for array in arrays)
+        self._measuring, self._told = Measuring(arrays, Wanted()) if there else None, told
+        self._numbers = [] if there else [number(array) for array in arrays]
+
+    @property
+    def done(self) -> bool:
+        """Whether `get` returns at once."""
+        return self._measuring is None or self._measuring.done
+
+    def get(self) -> list[float]:
+        """The numbers; the first call waits for a GPU."""
+        if self._measuring is not None:
+            self._numbers, self._measuring = [self._told(found) for found in self._measuring.get()], None
+        return self._numbers
+
+
+def largest(arrays: Sequence[Any]) -> Late:
+    """The largest |x| of each array; NaN if it has NaN."""
+    return Late(arrays, lambda array: float(abs(array).max()), lambda s: _unless_bad(s, max_magnitude(s.summary)))
+
+
+def squares(arrays: Sequence[Any]) -> Late:
+    """The sum of |x|² of each array in double precision: float32 would overflow if training diverges."""
+    return Late(arrays, lambda array: float((abs(array).astype("float64") ** 2).sum()), lambda s: _unless_bad(s, _square(s.summary.norm)))
+
+
+def nonzero(arrays: Sequence[Any]) -> Late:
+    """Whether each array has an element other than 0."""
+    return Late(arrays, lambda array: bool(array.any()), lambda s: s.summary.zero < s.summary.size)
+
+
+def _square(norm: float | None) -> float:
+    return math.inf if norm is None else norm * norm
+
+
+def _unless_bad(s: Statistics, number: float) -> float:
+    return math.nan if s.summary.nan else math.inf if s.summary.pos_inf or s.summary.neg_inf else number
