@@ -133,7 +133,7 @@ def test_stepping_without_a_pass_says_what_to_do():
 
 def test_an_unforeseen_error_is_told_and_not_raised(monkeypatch):
     leaves, session, _ = opened()
-    monkeypatch.setattr("workbench.inspector.summary", lambda *a: 1 / 0)
+    monkeypatch.setattr("workbench.tensors.answers.statistics", lambda *a: 1 / 0)
     (problem,) = ask(session, type="inspect", node=0)
     assert "ZeroDivisionError" in problem["sentence"] and problem["re"] == 1
 
