@@ -15,9 +15,8 @@ from workbench.graph import svg, text
 def program(device):
     engine.manual_seed(0)
     model = engine.nn.Sequential(engine.nn.Linear(4, 6), engine.nn.Tanh(), engine.nn.Linear(6, 3)).to(device)
-    x = engine.linspace(-1, 1, 20).reshape(5, 4)
+    inputs = engine.linspace(-1, 1, 20).reshape(5, 4).to(device)
     with wb.record("In [1]") as shown:
-        inputs = x.to(device)
         hidden = model[:2](inputs)
         loss = engine.nn.functional.cross_entropy(model[2](hidden), engine.tensor([0, 2, 1, 0, 2], device=device))
     return shown, model, loss, {"model": model, "inputs": inputs, "hidden": hidden, "loss": loss}
@@ -29,12 +28,13 @@ def rounded(found):
 
 
 def test_the_graph_names_the_device_of_each_result(stand_in):
-    shown, *_ = program("cuda")
-    nodes = shown.graph.message().nodes
-    assert nodes.op[1] == "to_device" and nodes.device == ["", *["cuda:0"] * (len(nodes.op) - 1)]
-    told = text.tree(shown.graph.message())
-    assert re.search(r"#0 input.*: float32 5×4$", told, re.MULTILINE) and "tanh" in told
-    assert told.count("cuda:0") == len(nodes.op) - 1 and "cuda:0" in svg.picture(shown.graph.message())
+    with wb.record() as shown:
+        engine.ones(5, 4).cuda().tanh().sum()
+    graph = shown.graph.message()
+    assert graph.nodes.op == ["", "to_device", "tanh", "sum"] and graph.nodes.device == ["", "cuda:0", "cuda:0", "cuda:0"]
+    told = text.tree(graph)
+    assert re.search(r"#0 input.*: float32 5×4$", told, re.MULTILINE) and "#2 tanh: float32 5×4 cuda:0, from #1" in told
+    assert svg.picture(graph).count("cuda:0") == 3
     assert set(program("cpu")[0].graph.message().nodes.device) == {""}
 
 
@@ -45,9 +45,7 @@ def test_backward_is_stepped_through_as_on_the_cpu(stand_in):
         shown.graph.finish(names)
         stepper = Stepper.of(shown.recording, shown.graph, loss)
         stepper.prepare()
-        told[device] = []
-        while stepper.place < stepper.total:
-            told[device].append(rounded(stepper.next().sentence))
+        told[device] = [rounded(stepper.sentence(stepper.next())) for _ in range(stepper.total)]
         stepper.previous()
         stepper.finish()
         told[device].append([p.grad.cpu() for p in model.parameters()])
