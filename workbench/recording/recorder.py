@@ -207,7 +207,7 @@ class Recorder(observe.Observer):
             r.edge_end.append(len(r.source))
             if devices.gpu is not None:
                 r.placed(row, array)
-                if self._mark is not None and row in r.gpu:
+                if self._mark is not None and _on_gpu(array):
                     r.marks[row] = (self._mark, devices.gpu.mark())
             r.count = row + 1
             if out is not output:
@@ -255,7 +255,7 @@ class Recorder(observe.Observer):
             r.begun[row], r.took[row] = self._begun, ended - self._begun
             if devices.gpu is not None:
                 r.placed(row, target.array)
-                if self._mark is not None and row in r.gpu:
+                if self._mark is not None and _on_gpu(target.array):
                     r.marks[row] = (self._mark, devices.gpu.mark())
             if base is None:
                 base = target

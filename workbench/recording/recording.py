@@ -13,7 +13,7 @@ from types import CodeType
 from typing import Any, NamedTuple
 from weakref import ref
 
-from numpy import ndarray
+from numpy import generic, ndarray
 
 from engine.backends.meta import Meta
 from engine.core import tape, versions
@@ -240,7 +240,7 @@ class Recording:
 
     def placed(self, row: int, array: Any) -> None:
         """Note the GPU of a row's array, if it is on one."""
-        index = None if isinstance(array, ndarray) else getattr(getattr(array, "data", None), "device_id", None)
+        index = None if isinstance(array, (ndarray, generic)) else getattr(getattr(array, "data", None), "device_id", None)
         if index is not None:
             self.gpu[row] = index
 
