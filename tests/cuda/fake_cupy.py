@@ -39,6 +39,7 @@ class FakeCupy:
     """The module `cupy`, made by `emulated`; `intact()` tells whether a kernel wrote out of bounds."""
 
     ndarray = Array
+    cuda = types.SimpleNamespace(get_current_stream=lambda: types.SimpleNamespace(ptr=0))
     memory = types.SimpleNamespace(capturing=lambda: False)  # as `engine.backends.gpu.namespace` has, for which it stands in too
 
     def __init__(self, monkeypatch: Any) -> None:
