@@ -27,6 +27,7 @@ class Case:
     def __init__(self, recording: Recording, optimizers: Iterable[ref] = ()) -> None:
         self.r, self._optimizers = recording, list(optimizers)
         self.sources = source.Sources()
+        recording.witness.settle()
 
     @property
     def witness(self) -> Witness:

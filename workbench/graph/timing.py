@@ -127,7 +127,10 @@ def settle(recording: Recording) -> None:
     r = recording
     marked = [(r.begun, r.took, r.marks, at) for at in list(r.marks)]
     marked += [(r.step_begun, r.step_took, r.step_marks, at) for at in list(r.step_marks)]
-    for begun, took, marks, at in sorted(marked, key=lambda one: one[0][one[3]]):
+    marked.sort(key=lambda one: one[0][one[3]])
+    for *_, marks, at in marked[-1:]:
+        devices.gpu.seconds_between(*marks[at])  # waits for all of them
+    for begun, took, marks, at in marked:
         begin, end = marks.pop(at)
         if r.anchor is None:
             r.anchor = begin, begun[at]

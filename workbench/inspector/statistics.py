@@ -52,7 +52,7 @@ class Measuring:
         for i, array in enumerate(arrays):
             name = getattr(getattr(array, "dtype", None), "name", type(array).__name__)
             array = whole(array)
-            if devices.gpu is not None and isinstance(array, devices.gpu_array):
+            if on_gpu(array):
                 data = array if devices.gpu.summary.computed(array) else computable(array)
                 there.setdefault(data.data.device_id, []).append((i, name, data))
             else:
@@ -80,6 +80,16 @@ class Measuring:
         return self._found
 
 
+def on_gpu(array: Any) -> bool:
+    """Whether the array is on a GPU."""
+    return devices.gpu_array is not None and isinstance(array, devices.gpu_array)
+
+
+def capturing() -> bool:
+    """Whether this thread captures a CUDA graph, in which nothing can be measured."""
+    return devices.gpu_array is not None and devices.gpu.memory.capturing()
+
+
 def statistics(arrays: Sequence[Any], wanted: Wanted) -> list[Statistics]:
     """The statistics of several tensors. On a GPU a stream of its own computes them, in one go, and the host waits once."""
     return Measuring(arrays, wanted, aside=True).get()
@@ -100,7 +110,7 @@ def histogram(array: Any, exact: bool = False, ends: tuple[float, float] | None 
 
     On the CPU, above 1,000,000 elements, unless `exact`, only an evenly spaced sample is counted.
     """
-    if devices.gpu is not None and isinstance(whole(array), devices.gpu_array):
+    if on_gpu(whole(array)):
         return statistics([array], Wanted(histogram=True, ends=ends))[0].histogram
     return _histogram(array, exact, ends)
 

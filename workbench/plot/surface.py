@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy
 
 from engine import no_grad
-from engine.core import devices, random
+from engine.core import devices
 from engine.core.tensor import Tensor
 from engine.nn import Module
 
+from ..base import generators
 from ..inspector.numbers import wide
 from ..training.curve import as_number
 from . import style
@@ -136,7 +137,7 @@ def _put_back(model: Module) -> Iterator[Callable[[], None]]:
     """
     buffers = [(b, b.array, b.array.copy()) for b in model.buffers()]
     parameters = [(p, p.array, p.array.copy()) for p in model.parameters()]
-    state = random.get_rng_state()
+    state = generators.state()
 
     def restore(tensors: list) -> None:
         for one, array, copy in tensors:
@@ -145,7 +146,7 @@ def _put_back(model: Module) -> Iterator[Callable[[], None]]:
 
     def begin() -> None:
         restore(buffers)
-        random.set_rng_state(state)
+        generators.restore(state)
 
     try:
         yield begin

@@ -8,6 +8,7 @@ from typing import Any
 
 from engine.core import devices
 
+from ..inspector import values
 from ..inspector.statistics import Measuring, Statistics, Wanted, max_magnitude
 
 
@@ -40,6 +41,15 @@ def largest(arrays: Sequence[Any]) -> Late:
 def squares(arrays: Sequence[Any]) -> Late:
     """The sum of |x|² of each array in double precision: float32 would overflow if training diverges."""
     return Late(arrays, lambda array: float((abs(array).astype("float64") ** 2).sum()), lambda s: _unless_bad(s, _square(s.summary.norm)))
+
+
+def bad(arrays: Sequence[Any]) -> Late:
+    """How many elements of each array are not finite."""
+    return Late(arrays, _bad, lambda s: s.summary.nan + s.summary.pos_inf + s.summary.neg_inf)
+
+
+def _bad(array: Any) -> int:
+    return 0 if values.finite(array) else 1
 
 
 def nonzero(arrays: Sequence[Any]) -> Late:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-import engine
 from engine.base import observe
 from engine.base.dtypes import FLOAT, FROM_NUMPY
 from engine.core import tape
@@ -17,6 +16,7 @@ from engine.core.batching import Crossing
 from engine.core.tensor import Tensor
 
 from .. import protocol
+from ..base import generators
 from ..base.attributes import Opaque
 from ..inspector import host
 
@@ -34,11 +34,11 @@ def unwatched(grad: bool = True) -> Iterator[None]:
     watcher, observe.current = observe.current, None
     before, tape.mode.grad = tape.mode.grad, grad
     inference, tape.mode.inference = tape.mode.inference, False
-    drawn = engine.get_rng_state()
+    drawn = generators.state()
     try:
         yield
     finally:
-        engine.set_rng_state(drawn)
+        generators.restore(drawn)
         tape.mode.grad, tape.mode.inference = before, inference
         observe.current = watcher
 

@@ -14,10 +14,10 @@ from weakref import ref
 
 import numpy
 
-from engine.core import tape, versions
+from engine.core import devices, tape, versions
 from engine.core.tensor import Tensor
 
-from ..inspector import values
+from ..inspector import capturing, on_gpu, values
 from . import late, not_finite
 from .late import Late
 from .not_finite import BadRow, BadStep
@@ -84,13 +84,14 @@ class Ended(NamedTuple):
     backward: bool  # whether it ended a backward pass
 
 
-def _unless_memory_runs_out(measure: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a measurement, which needs memory: without it, there is none, and the program goes on."""
+def _if_possible(measure: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a measurement: while memory is full or a CUDA graph is captured, there is none, and the program goes on."""
 
     @wraps(measure)
     def call(self: Witness, *args: Any) -> None:
         try:
-            measure(self, *args)
+            if not capturing():
+                measure(self, *args)
         except MemoryError:
             self._before = []
 
@@ -101,7 +102,7 @@ class Witness:
     """Events for the checks. The recorder calls its methods, in the recorded thread.
 
     Access to tensors goes through methods, so that a subclass can support the tensors of another library. Nothing waits for a GPU: its
-    numbers are read when a check asks for them, and a loss or a gradient that is not finite is found on the CPU only.
+    numbers are read when a check needs them, or once they have arrived.
     """
 
     def __init__(self) -> None:
@@ -121,6 +122,7 @@ class Witness:
         self._versions: dict[int, tuple[ref, int]] = {}  # identity of a leaf -> the leaf and its version when the last pass began
         self._pending: list[tuple[ref, int, Accumulated, Late]] = []
         self._before: list[tuple[ref, Any]] = []  # copies of parameters
+        self._leaves: list[ref] = []  # of the newest pass, until their gradients on a GPU are measured
 
     # -- numbers ----------------------------------------------------------------------------------------------------------------
 
@@ -149,6 +151,10 @@ class Witness:
         self._late.append((numbers, note))
         self._settle(wait=False)
 
+    def settle(self) -> None:
+        """Read all numbers; waits for a GPU."""
+        self._settle()
+
     def _settle(self, wait: bool = True) -> Witness:
         while self._late and (wait or self._late[0][0].done):
             numbers, note = self._late.pop(0)
@@ -172,10 +178,10 @@ class Witness:
             self._moved()
         if self._pending:
             self._confirm()
-        if not self.bad_rows and self.bad_step is None and root >= 0 and not _scalar_is_finite(r.value(root)):
-            # it imports this module
-
-            self.bad_rows = not_finite.among(r, self.passes[-1].rows if self.passes else 0, r.count, root, number)
+        self._gradients(r)
+        if root >= 0:
+            self._loss(r, root, number)
+        self._leaves = leaves
         self._follow(r, leaves, number, where)
         self.passes.append(Pass(root, r.count, where))
         if number & (number - 1) == 0:  # 1, 2, 4, ...: few in a long training run
@@ -184,12 +190,7 @@ class Witness:
     def received(self, r: Recording, leaf: Any, grad: Any) -> None:
         """A leaf's gradient is complete. If it is the first non-finite one, rerun the pass to find the step that made it."""
         if self.bad_step is None and not _is_finite(grad):
-            # it imports this module
-
-            root = self.passes[-1].root if self.passes else -1
-            self.bad_step = not_finite.step_among(r, root, len(self.passes)) or BadStep(
-                r.row_of(leaf), None, _array(grad), (), len(self.passes)
-            )
+            self._search_step(r, len(self.passes), r.row_of(leaf), grad.array if isinstance(grad, Tensor) else grad)
 
     def updated(self, r: Recording, optimizer: Any, where: Where) -> None:
         """An optimizer has taken a step."""
@@ -199,7 +200,8 @@ class Witness:
             self.given.update((id(p), ref(p)) for group in optimizer.param_groups for p in group["params"])
         empty = not any(self.has_gradient(p) for group in optimizer.param_groups for p in group["params"])
         self.updates.append(Update(len(self.passes), empty, r.count, where))
-        if self._before:
+        self._gradients(r)
+        if self._before and not capturing():
             found = {}
             for held, _ in self._before:
                 p = held()
@@ -216,6 +218,7 @@ class Witness:
 
     def ends(self, r: Recording, error: BaseException | None, step: int, hidden: tuple[str, ...]) -> None:
         """The recorded code has ended, possibly with an error."""
+        self._gradients(r)
         self._moved()
         self._confirm()
         self._before, self._pending = [], []
@@ -255,6 +258,7 @@ class Witness:
 
     # -- updates ----------------------------------------------------------------------------------------------------------------
 
+    @_if_possible
     def _follow(self, r: Recording, leaves: list[ref], number: int, where: Where) -> None:
         """Note parameters for which this pass accumulates into a gradient that an update has already used."""
         for leaf in leaves[:LOOKED]:
@@ -269,6 +273,7 @@ class Witness:
                 if not there.done or there.get()[0]:
                     self._pending.append((leaf, version, Accumulated(self.row(r, tensor), number, where), there))
 
+    @_if_possible
     def _confirm(self, own: set[int] | None = None) -> None:
         """Confirm accumulated gradients once an update used them: of the parameters `own`, or, if None, of those written since."""
         waiting = []
@@ -291,14 +296,57 @@ class Witness:
         self._largest |= found
         self._earliest = found | self._earliest
 
-    @_unless_memory_runs_out
+    # -- values that are not finite ----------------------------------------------------------------------------------------------
+
+    @_if_possible
+    def _loss(self, r: Recording, root: int, number: int) -> None:
+        """If the loss of a pass that begins is not finite, search for the op that made it so."""
+        value, start, stop = r.value(root), self.passes[-1].rows if self.passes else 0, r.count
+        if self.bad_rows or self.bad_step is not None or not on_gpu(value) and _scalar_is_finite(value):
+            return
+        held = ref(r)
+
+        def search(bad: list[float]) -> None:
+            r = held()
+            if r is not None and bad[0] and not self.bad_rows and self.bad_step is None:
+                self.bad_rows = not_finite.among(r, start, stop, root, number)
+
+        if value.size == 1 and values.floating(value):
+            self._then(late.bad([value]), search)
+
+    @_if_possible
+    def _gradients(self, r: Recording) -> None:
+        """If gradients on a GPU of the newest pass are not finite, search for the step that made the first of them."""
+        leaves, self._leaves = self._leaves, []
+        if devices.gpu_array is None or self.bad_step is not None:
+            return
+        known = [(leaf, g) for leaf in leaves if (t := leaf()) is not None and on_gpu(g := self.gradient(t)) and values.floating(g)]
+        number, held = len(self.passes), ref(r)
+
+        def search(bad: list[float]) -> None:
+            r, tensor = held(), next((leaf() for (leaf), n in zip(those, bad, strict=True) if n), None)
+            if r is not None and tensor is not None and self.bad_step is None:
+                self._search_step(r, number, self.row(r, tensor), self.gradient(tensor))
+
+        those = [leaf for leaf, _ in known]
+        if known:
+            self._then(late.bad([g for _, g in known]), search)
+
+    def _search_step(self, r: Recording, number: int, row: int, gradient: Any) -> None:
+        """Rerun a pass to find the step that made a gradient that is not finite; `row` is the leaf that received it."""
+        root = self.passes[number - 1].root if number else -1
+        self.bad_step = not_finite.step_among(r, root, number) or BadStep(row, None, gradient, (), number)
+
+    # -- sizes of updates --------------------------------------------------------------------------------------------------------
+
+    @_if_possible
     def _copy(self, leaves: list[ref]) -> None:
         arrays = [(leaf, self.values(tensor)) for leaf in leaves if (tensor := leaf()) is not None]
         tensors = [(leaf, array) for leaf, array in arrays if array is not None and array.ndim > 1]
         if sum(array.nbytes for _, array in tensors) <= COPIES:
             self._before = [(held, array.copy()) for held, array in tensors]
 
-    @_unless_memory_runs_out
+    @_if_possible
     def _moved(self) -> None:
         """Record the change of the parameters by the last update, relative to their norm."""
         pairs = []
@@ -321,17 +369,13 @@ class Witness:
             self._ratios.append((number, math.sqrt(change / size)))
 
 
-def _array(g: Any) -> Any:
-    return g.array if isinstance(g, Tensor) else g
-
-
 def _scalar_is_finite(array: Any) -> bool:
-    """Whether a NumPy scalar is finite; True for anything else, to avoid GPU synchronization."""
+    """Whether a NumPy scalar is finite; True for anything else."""
     return array.__class__ is not numpy.ndarray or array.size != 1 or array.dtype.kind != "f" or math.isfinite(array.item())
 
 
 def _is_finite(grad: Any) -> bool:
-    """Whether all elements are finite, tested by x·x in one pass. GPU arrays count as finite, to avoid synchronization."""
+    """Whether all elements are finite, tested by x·x in one pass. GPU arrays count as finite: see `_gradients`."""
     array = grad.array if grad.__class__ is Tensor else grad
     if array.__class__ is not numpy.ndarray:
         return True

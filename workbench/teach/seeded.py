@@ -13,6 +13,7 @@ import engine
 import engine.nn.functional as F
 from engine import nn, optim
 
+from ..base import generators
 from .ask import AskedQuestion
 from .bugs import BUGS, Bug, Program, Task, Totalled
 
@@ -120,14 +121,14 @@ class Exercise:
         broken = deepcopy(self._sound)
         self._bug.plant(broken)
         sound = deepcopy(self._sound)
-        state = engine.get_rng_state()
+        state = generators.state()
         try:
             engine.manual_seed(0)
             sound.train()
             engine.manual_seed(0)
             train(broken.model, broken.optimizer, broken.loss, broken.data)
         finally:
-            engine.set_rng_state(state)
+            generators.restore(state)
         if self._bug.learns:
             before, after = _loss_of(self._sound, self._sound.model), _loss_of(self._sound, broken.model)
             plain = _loss_of(self._sound, sound.model)
@@ -232,7 +233,7 @@ class Sabotage:
 
 def small(task: Task, batches: int = 7, size: int = 32) -> Program:
     """A program that learns within one round: three classes of points, or a number from eight others."""
-    state = engine.get_rng_state()
+    state = generators.state()
     engine.manual_seed(0)
     try:
         if task == "classes":
@@ -250,7 +251,7 @@ def small(task: Task, batches: int = 7, size: int = 32) -> Program:
         model = nn.Sequential(*layers)
         return Program(model, optim.SGD(model.parameters(), lr=0.1, momentum=0.9), loss, data)
     finally:
-        engine.set_rng_state(state)
+        generators.restore(state)
 
 
 def squared(prediction: Any, target: Any) -> Any:

@@ -12,7 +12,7 @@ from engine.core.tensor import Tensor
 from engine.nn import Module
 from engine.nn.parameter import is_lazy
 
-from ..inspector import library
+from ..inspector import capturing, library
 from .table import Measurement, ModuleHistory, ParameterHistory, Quantity, measured
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Hooks:
 
     def _due(self) -> bool:
         history = self._owner()
-        return history.seen % history.stride == 0
+        return history.seen % history.stride == 0 and not capturing()
 
     def under_way(self) -> bool:
         """Whether a forward pass has run for a step that has not ended."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy
 
-import engine
 from engine import no_grad
 from engine.core.tensor import Tensor
 from engine.nn import Module
+
+from ..base import generators
 
 
 class TrainingState:
@@ -46,7 +47,7 @@ class TrainingState:
                     seen.add(id(tensor))
                     grad = tensor._grad
                     self._tensors.append((tensor, _copy(tensor), grad, None if grad is None else _copy(grad)))
-        self._random = (engine.get_rng_state(), numpy.random.get_state(), random.getstate())
+        self._random = (generators.state(), numpy.random.get_state(), random.getstate())
 
     def restore(self) -> None:
         """Restore everything, bit for bit."""
@@ -60,7 +61,7 @@ class TrainingState:
             module.training = training
         for subject, state in self._others:
             subject.load_state_dict(deepcopy(state))
-        engine.set_rng_state(self._random[0])
+        generators.restore(self._random[0])
         numpy.random.set_state(self._random[1])
         random.setstate(self._random[2])
 

@@ -160,6 +160,7 @@ def _elementwise(one: One, slot: int) -> numpy.ndarray | None:
 def _require_holomorphic(one: One, slot: int) -> None:
     """Raise Cannot unless the rule is complex linear, as only then is the Jacobian a matrix of complex numbers."""
     seed = numpy.random.default_rng(0).normal(size=one.shape).astype(one.dtype)
+    seed = one.beside(seed)
     if one.dtype.kind == "c" and one.node.inputs[slot].dtype.kind == "c":
         a, b = one.pull(seed)[slot], one.pull(seed * 1j)[slot]
         if a is None or numpy.allclose(host(b), host(a) * 1j, rtol=1e-4, atol=1e-6):

@@ -59,8 +59,12 @@ class One:
 
     def seed(self, fill: float = 0.0) -> Any:
         """A gradient of the result filled with `fill`, on the device of the node's arrays."""
-        xp = devices.gpu if self.row in self.recording.gpu else numpy
-        return xp.full(self.shape, fill, self.dtype)
+        return self.beside(numpy.full(self.shape, fill, self.dtype))
+
+    def beside(self, array: numpy.ndarray) -> Any:
+        """An array of the host, on the device of the result."""
+        index = self.recording.gpu.get(self.row)
+        return array if index is None else devices.gpu.to_device(array, index)
 
     def pull(self, gradient: Any) -> Sequence[Any]:
         """One vector-Jacobian product: the gradients of all inputs for this gradient of the result, by the op's own rules."""

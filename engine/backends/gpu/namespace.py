@@ -125,8 +125,9 @@ def mark() -> Any:
 
 
 def seconds_between(begin: Any, end: Any) -> float:
-    """Return the GPU time in seconds between two events; waits for the second."""
-    end.synchronize()
+    """Return the GPU time in seconds between two events; waits for the second if it has not been reached."""
+    if not end.done:
+        end.synchronize()
     return cupy.cuda.get_elapsed_time(begin, end) / 1e3
 
 
