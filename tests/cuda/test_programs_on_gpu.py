@@ -17,7 +17,6 @@ PROGRAMS = HERE.parent / "programs"
 STORED = json.loads((PROGRAMS / "losses.json").read_text(encoding="utf-8"))  # PyTorch's, which the engine has on the CPU
 NAMES = sorted({key.split()[0] for key in STORED})
 ON_THE_CPU = {  # programs that make a tensor on the CPU, whatever the default device is
-    "custom_function": "from_numpy in its backward",
     "denoising_autoencoder": "from_numpy of its pictures",
     "logistic_regression": "from_numpy of its data set",
     "siamese": "from_numpy of its pairs",
