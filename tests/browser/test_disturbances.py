@@ -90,6 +90,8 @@ def test_a_pass_outlives_its_output_its_cell_and_the_name_of_its_file(lab):
     view.get_by_test_id("wb-prev").click()
     stands_at(3, view, panel)
     assert run_cell(lab, 2).strip() == "alive"
+    # JupyterLab may still ask for the checkpoints of the file under its old name, which its server answers with an error
+    lab.errors[:] = [error for error in lab.errors if "listCheckpoints" not in error]
 
 
 def test_a_line_is_cut_a_paused_notebook_starts_anew_and_a_kernel_is_shut_down(lab):

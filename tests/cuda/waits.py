@@ -16,6 +16,7 @@ OPS = {  # why -> the functions of the array interface, and ops, in which the ho
 FUNCTIONS = {  # why -> functions of the engine that a program calls
     "the program asks for a value": "Tensor.__bool__ Tensor.__format__ Tensor.__index__ Tensor.item Tensor.tolist _allclose",
     "a checkpoint is written on the host": "save",
+    "finite differences are taken on the host": "gradcheck",
     "lengths are numbers on the host": "pack_padded_sequence pad_packed_sequence",
     "an index is a number on the host": "getitem.operate assign",
     "negative variances are refused": "gaussian_nll_loss",
