@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 import syncs
+from on_stand_in import installed
 
 import engine
 import workbench as wb
 from engine import nn
+from engine.core import devices
 from engine.nn import functional as F
 from workbench import plot
+from workbench.backward.stepper import Stepper
 from workbench.graph import faces
-from workbench.graph.timing import settle
+from workbench.graph.timing import Times, settle
 from workbench.recording.recompute import unwatched
 from workbench.training.state import TrainingState
+from workbench.whatif import ground
 
 pytestmark = pytest.mark.usefixtures("stand_in")
 
@@ -96,3 +100,45 @@ def test_while_a_graph_is_captured_nothing_is_measured():
             (w * 2).sum().backward()
         model(x).sum().backward()
     assert record.recording.count and record.recording.witness.ratios == [] and not history["weight"].grad.present.any()
+
+
+def test_times_of_two_gpus_and_of_steps_that_are_recorded():
+    with installed(gpus=2):
+        x, y = engine.ones(3, device="cuda:0", requires_grad=True), engine.ones(3, device="cuda:1")
+        with wb.record() as record:
+            total = (x * 2).tanh().sum()
+            with engine.cuda.device(1):
+                (y * 3).sum()
+            total.backward(create_graph=True)
+        times = Times(record.recording)
+        assert set(record.recording.reached) == {0, 1} and (times.took >= 0).all()
+        begun, ended = times.begun, times.begun + times.took
+        covered = sum(
+            max(0.0, end - max(begin, ended[:at].max(initial=0.0))) for at, (begin, end) in enumerate(zip(begun, ended, strict=True))
+        )
+        assert 0 < times.own.sum() == pytest.approx(covered, abs=1e-8)
+
+
+def test_events_are_used_again():
+    x = engine.ones(3, device="cuda")
+    made = []
+
+    def recorded():
+        with wb.record() as record:
+            for _ in range(10):
+                x * 2
+        settle(record.recording)
+        made.append(sum(map(len, devices.gpu._spare_events.values())))
+
+    for _ in range(4):
+        recorded()
+    assert made[0] > 0 and made[1:] == made[1:2] * 3
+
+
+def test_a_what_if_before_the_first_step():
+    x = engine.tensor([1.0, 2.0], device="cuda", requires_grad=True)
+    with wb.record() as record:
+        loss = (x * x).sum()
+    stepper = Stepper.of(record.recording, record.graph, loss)
+    stepper.prepare()
+    assert ground._seed(stepper, loss.node).device.id == 0

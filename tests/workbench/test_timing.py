@@ -296,7 +296,8 @@ def test_a_gpus_time_is_that_between_its_marks(monkeypatch):
         pass
 
     clock = [0.0]
-    monkeypatch.setattr(devices, "gpu", SimpleNamespace(mark=lambda: clock[0], seconds_between=lambda begin, end: end - begin))
+    gpu = SimpleNamespace(mark=lambda: SimpleNamespace(device=0, time=clock[0]), seconds_between=lambda begin, end: end.time - begin.time)
+    monkeypatch.setattr(devices, "gpu", gpu)
     monkeypatch.setattr("workbench.recording.recorder._on_gpu", lambda value: isinstance(getattr(value, "array", value), OnGpu))
     recorder = Recorder()
     x = leaf(3)

@@ -126,7 +126,7 @@ class Graph:
             group=r.scope[start:end] if live else self._group[start:end],
             shape=[list(shape) for shape in r.shape[start:end]],
             dtype=[dtype_name(d) for d in r.dtype[start:end]],
-            device=[f"cuda:{r.gpu[row]}" if row in r.gpu else "" for row in range(start, end)],
+            device=[r.device(row) for row in range(start, end)],
             bytes=r.bytes[start:end],
             saved=r.saved[start:end],
             grad=r.grad[start:end],

@@ -22,6 +22,7 @@ from ..recording.source import Sources
 from .graph import Graph
 
 FORWARD, BACKWARD = 0, 1
+ROUNDING = 1e-9  # seconds by which sums of a GPU's times may be off
 LEAF = -2  # the line key of leaf accumulation, which no line of the user's causes
 SHOWN = 12  # rows of each table in a terminal
 NOT_TIMED = "No op was timed: times are taken under %%watch and in wb.record(), not from the tape afterwards."
@@ -107,13 +108,13 @@ class Cost:
 def _own(begun: numpy.ndarray, took: numpy.ndarray) -> numpy.ndarray:
     """Each entry's time without that of the entries nested in it."""
     own, ends = took.copy(), begun + took
-    if not len(own) or (begun[1:] >= ends[:-1]).all():
+    if not len(own) or (begun[1:] + ROUNDING >= ends[:-1]).all():
         return own
     around: list[int] = []
     for at in range(len(own)):
-        while around and ends[around[-1]] <= begun[at]:
+        while around and ends[around[-1]] <= begun[at] + ROUNDING:
             around.pop()
-        if around and ends[at] <= ends[around[-1]]:
+        if around and ends[at] <= ends[around[-1]] + ROUNDING:
             own[around[-1]] -= took[at]
         around.append(at)
     return numpy.maximum(own, 0.0)
@@ -122,21 +123,22 @@ def _own(begun: numpy.ndarray, took: numpy.ndarray) -> numpy.ndarray:
 def settle(recording: Recording) -> None:
     """Wait for a GPU and replace launch times by the times of the device's work.
 
-    The GPU's first mark is assumed to have been reached when it was set, as the GPU was idle then.
+    A GPU's first mark is assumed to have been reached when it was set, as the GPU was idle then. Each is measured from the one before it:
+    CUDA tells times in float32, which over minutes is not exact to microseconds.
     """
     r = recording
     marked = [(r.begun, r.took, r.marks, at) for at in list(r.marks)]
     marked += [(r.step_begun, r.step_took, r.step_marks, at) for at in list(r.step_marks)]
     marked.sort(key=lambda one: one[0][one[3]])
-    for *_, marks, at in marked[-1:]:
-        devices.gpu.seconds_between(*marks[at])  # waits for all of them
+    last = {marks[at][1].device: marks[at] for *_, marks, at in marked}
+    for begin, end in last.values():
+        devices.gpu.seconds_between(begin, end)  # waits for all of them
     for begun, took, marks, at in marked:
         begin, end = marks.pop(at)
-        if r.anchor is None:
-            r.anchor = begin, begun[at]
-        anchor, zero = r.anchor
-        begun[at] = zero + devices.gpu.seconds_between(anchor, begin)
+        before, reached = r.reached.get(begin.device, (begin, begun[at]))
+        begun[at] = reached + devices.gpu.seconds_between(before, begin)
         took[at] = devices.gpu.seconds_between(begin, end)
+        r.reached[begin.device] = begin, begun[at]
 
 
 # -- totals ----------------------------------------------------------------------------------------------------------------

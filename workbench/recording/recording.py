@@ -117,7 +117,7 @@ class Recording:
         self.took = array("d")  # seconds that it ran; NaN if not measured
         self.marks: dict[int, tuple] = {}  # row -> marks in a GPU's stream before and after the op, until `timing.settle` reads them
         self.gpu: dict[int, int] = {}  # row of a result on a GPU -> the GPU's index
-        self.anchor: tuple | None = None  # one of these marks, and the host time when it was set
+        self.reached: dict[int, tuple] = {}  # GPU -> the last of these marks that was read, and the time when it was reached
         self.edge_end: list[int] = []  # the number of edges up to and including this row
         self.source: list[int] = []
         self.target: list[int] = []
@@ -243,6 +243,10 @@ class Recording:
         index = None if isinstance(array, (ndarray, generic)) else getattr(getattr(array, "data", None), "device_id", None)
         if index is not None:
             self.gpu[row] = index
+
+    def device(self, row: int) -> str:
+        """The device of a row's result, such as "cuda:0"; "" for the CPU."""
+        return f"cuda:{self.gpu[row]}" if row in self.gpu else ""
 
     def hold(self, row: int, array: Any, block: list) -> None:
         """Keep the row's array within the budget; older arrays are dropped. A block counts once, however many rows share it."""

@@ -217,8 +217,9 @@ def jacobian_of(f: Callable, xs: Sequence[Tensor]) -> tuple[Tensor, list[Tensor]
     """Call the function on fresh copies of its inputs, with its graph. Raises TypeError or ValueError if there is no Jacobian."""
     if not xs or not all(isinstance(x, Tensor) for x in xs):
         raise TypeError("wb.teach.modes takes a function and the tensors at which to evaluate it: wb.teach.modes(f, x)")
-    if not all(x.array.dtype.kind == "f" and type(x.array) is numpy.ndarray for x in xs):
-        raise ValueError("wb.teach.modes counts with real floating-point tensors on the CPU")
+    for x in xs:
+        if x.array.dtype.kind != "f" or type(x.array) is not numpy.ndarray:
+            raise ValueError(f"wb.teach.modes counts with real floating-point tensors on the CPU, got {x.array.dtype.name} on {x.device}")
     inputs = [x.detach().clone().requires_grad_() for x in xs]
     y = f(*inputs)
     if not isinstance(y, Tensor):

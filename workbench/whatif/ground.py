@@ -9,7 +9,7 @@ from weakref import ref
 
 import numpy
 
-from engine.core import tape
+from engine.core import devices, tape
 from engine.core.tensor import Tensor
 
 from ..backward.stepper import Stepper
@@ -118,5 +118,6 @@ def _seed(stepper: Stepper, root: Any) -> Any:
     if first is not None and first.upstream is not None and not hooked:
         return first.upstream
     if root.shape is not None and not any(n != 1 for n in root.shape):
-        return numpy.ones(root.shape, root.dtype)
+        device = stepper.recording.device(stepper.plan[stepper.nodes.index(root)])
+        return devices.move(numpy.ones(root.shape, root.dtype), devices.device(device or "cpu"))
     raise Cannot("The gradient with which this pass began is not known: take its first step.")
