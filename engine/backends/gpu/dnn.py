@@ -197,13 +197,17 @@ def graph_of(signature: Signature, handle: Any) -> Any:
 
 
 def built(signature: Signature, handle: Any) -> Any:
-    """Build the graph and the best of its plans that the device supports, by cuDNN's heuristics."""
+    """Build the graph of a convolution, with its plan."""
+    return planned(graph_of(signature, handle), signature.avoided)
+
+
+def planned(graph: Any, avoided: Sequence[str] = ()) -> Any:
+    """Build a graph, and the best of its plans that the device supports and that have none of these numerical notes, by heuristics."""
     cudnn = switches.library()
-    graph = graph_of(signature, handle)
     graph.validate()
     graph.build_operation_graph()
     graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
-    graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in signature.avoided])
+    graph.deselect_numeric_notes([getattr(cudnn.numerical_note, note) for note in avoided])
     graph.check_support()
     graph.build_plans()
     return graph

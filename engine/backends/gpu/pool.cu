@@ -31,25 +31,32 @@ struct Place {
   INLINE I offset(const I* s, const int32_t* to) const { return batch * s[0] + channel * s[1] + to[0] * s[2] + to[1] * s[3] + to[2] * s[4]; }
 };
 
+// Calls f(tap, k) for each tap of a kernel, with its place in each dimension.
+template <class F> INLINE void taps_of(const Pool& p, F f) {
+  int tap = 0;
+  for (int a = 0; a < p.kernel[0]; ++a) for (int b = 0; b < p.kernel[1]; ++b) for (int c = 0; c < p.kernel[2]; ++c) {
+    const int k[3] = {a, b, c};
+    f(tap++, k);
+  }
+}
+
 // Calls f(tap, position) for each tap of the window at a place whose position is in the input.
 template <class F> INLINE void window(const Pool& p, const Place& place, F f) {
-  int tap = 0, to[3];
-  for (int a = 0; a < p.kernel[0]; ++a) for (int b = 0; b < p.kernel[1]; ++b) for (int c = 0; c < p.kernel[2]; ++c, ++tap) {
-    const int k[3] = {a, b, c};
+  taps_of(p, [&](int tap, const int* k) {
+    int to[3];
     bool inside = true;
     for (int d = 0; d < 3; ++d) {
       to[d] = place.at[d] * p.stride[d] - p.pad[d] + k[d] * p.dilation[d];
       inside = inside && to[d] >= 0 && to[d] < p.in[d];
     }
     if (inside) f(tap, to);
-  }
+  });
 }
 
 // Calls f(tap, window) for each window that an element is in.
 template <class F> INLINE void windows(const Pool& p, const Place& place, F f) {
-  int tap = 0, to[3];
-  for (int a = 0; a < p.kernel[0]; ++a) for (int b = 0; b < p.kernel[1]; ++b) for (int c = 0; c < p.kernel[2]; ++c, ++tap) {
-    const int k[3] = {a, b, c};
+  taps_of(p, [&](int tap, const int* k) {
+    int to[3];
     bool inside = true;
     for (int d = 0; d < 3; ++d) {
       const int start = place.at[d] + p.pad[d] - k[d] * p.dilation[d];
@@ -57,7 +64,7 @@ template <class F> INLINE void windows(const Pool& p, const Place& place, F f) {
       inside = inside && start >= 0 && to[d] * p.stride[d] == start && to[d] < p.out[d];
     }
     if (inside) f(tap, to);
-  }
+  });
 }
 
 // The divisor of a window's sum: how many positions it has, in the input alone or in the padded input.

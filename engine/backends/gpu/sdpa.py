@@ -161,15 +161,8 @@ def graph_of(signature: Signature, handle: Any) -> Any:
 
 
 def built(signature: Signature, handle: Any) -> Any:
-    """Build the graph and the best of its plans that the device supports, by cuDNN's heuristics."""
-    cudnn = switches.library()
-    graph = graph_of(signature, handle)
-    graph.validate()
-    graph.build_operation_graph()
-    graph.create_execution_plans([cudnn.heur_mode.A, cudnn.heur_mode.FALLBACK])
-    graph.check_support()
-    graph.build_plans()
-    return graph
+    """Build the graph of an attention, with its plan."""
+    return dnn.planned(graph_of(signature, handle))
 
 
 class Plan:
