@@ -138,6 +138,8 @@ def test_copies_and_sums_over_gpus(two_gpus):
 
 
 def test_allocations_are_counted_from_the_reset_on(stand_in):
+    gc.collect()  # what other tests left would be freed in between
+    cuda.empty_cache()
     kept = engine.ones(1000, device="cuda")
     cuda.reset_peak_memory_stats()
     start = cuda.memory_allocated()
