@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest gpu gpu-tests gpu-samples gpu-bench parity ecosystem fuzz conformance suite-there \
+.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest gpu gpu-tests gpu-samples gpu-bench lessons parity ecosystem fuzz conformance suite-there \
   bench build clean
 
 help:
@@ -32,6 +32,7 @@ help:
 	@echo '  make gpu-tests     run the tests of the GPU, and those of the engine with every tensor there'
 	@echo "  make gpu-samples   run PyTorch's operator samples there, and kernels in compute-sanitizer"
 	@echo '  make gpu-bench     measure models and ops beside PyTorch    (GPU_PYTHON=python3: another Python, for each of the three)'
+	@echo 'make lessons   run the lessons as a whole, and look at what they reach'
 	@echo 'make parity  install torch, run the tests that compare with it'
 	@echo 'make ecosystem   install libraries that are written for torch, run programs of theirs on torch and on the engine'
 	@echo 'make fuzz    compare random programs with torch for SECONDS=600'
@@ -103,6 +104,10 @@ gpu-samples:
 
 gpu-bench:
 	$(GPU_PYTHON) benchmarks/gpu.py $(ARGS)
+
+# The lessons as students run them, without what makes them shorter in `make test`.
+lessons: $(VENV)/test.stamp
+	$(PYTEST) --whole tests/lessons $(ARGS)
 
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)

@@ -51,6 +51,10 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 WithoutTorch.look_in(HERE)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="run the lessons without what makes them shorter, and look at what they reach")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Where no test of PyTorch runs, an installed one is not there for the others: tensorboardX would import it."""
     if all(torch_tests.left_out(config, mark) for mark in ("torch", "ecosystem")):

@@ -32,7 +32,7 @@ ENGINE = """
 # Of the workbench likewise: the core up to `subjects`, what a public function finds out about its caller, and the features, of which
 # none imports another. The console commands and Jupyter are on top.
 CORE = "base protocol inspector formulas recording graph backward session torch_models subjects caller"
-FEATURES = "tensors compare memory_use profiling checks whatif training teach exporting testing"
+FEATURES = "tensors compare memory_use profiling checks whatif training teach exporting samples testing"
 FLOORS = [
     *((f"engine.{name}" if name != "." else "engine",) for name in ENGINE.split()),
     *((f"workbench.{name}",) for name in CORE.split()),
@@ -40,7 +40,7 @@ FLOORS = [
     ("workbench.plot",),
     ("workbench",),
     ("workbench.jupyter",),
-    ("workbench.running",),
+    ("workbench.running", "workbench.course"),
     ("workbench.cli", "workbench.__main__"),
 ]
 # What is imported from above when it is called, never at load: the views of a notebook.

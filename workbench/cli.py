@@ -110,11 +110,13 @@ def first_lesson(source: Path) -> str:
 
 
 def copy_lessons(source: Path, folder: Path) -> None:
-    """Copy every lesson file that `folder` does not have yet. Existing files are kept."""
+    """Copy every lesson file that `folder` does not have yet, without the instructor's notes. Existing files are kept."""
     if folder.exists() and not folder.is_dir():
         raise Refusal(f"{folder} is a file; name a folder for the lessons")
     try:
         for file in files(source):
+            if file.parent.name == "instructor":
+                continue
             target = folder / file.relative_to(source)
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)

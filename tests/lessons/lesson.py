@@ -1,0 +1,88 @@
+"""What holds for every lesson, and what a test of one lesson finds out about its run.
+
+A test of a lesson is a class `Lesson` with its name, in a file of its own. The lesson runs once, with the instructor's notes in it, in a fresh
+kernel and in an empty folder. Where that takes long, cells say in their metadata how they become shorter, `"fast": {"epochs = 20": "epochs = 1"}`,
+and tests of what the whole training reaches are marked `whole`; `make lessons` runs those.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from workbench.course.editions import with_notes
+
+FOLDER = Path(__file__).parents[2] / "notebooks"
+SAVED_LIMIT = 200_000  # bytes of one cell's outputs in the notebook file
+
+
+def edition(name: str, fast: bool, notes: bool = True) -> dict[str, Any]:
+    """A lesson, with the instructor's notes in it if `notes`, and shortened as its cells say if `fast`."""
+    lesson = json.loads((FOLDER / f"{name}.ipynb").read_text(encoding="utf-8"))
+    beside = FOLDER / "instructor" / f"{name}.ipynb"
+    if notes and beside.exists():
+        lesson = with_notes(lesson, json.loads(beside.read_text(encoding="utf-8")))
+    for cell in lesson["cells"]:
+        source = "".join(cell["source"])
+        for old, new in cell["metadata"].get("fast", {}).items():
+            assert source.count(old) == 1, f"{name}, cell {cell['id']}: expected {old!r} once in its source"
+            source = source.replace(old, new) if fast else source
+        cell["source"] = source
+    return lesson
+
+
+@dataclass
+class Run:
+    """A lesson after all its cells have run."""
+
+    name: str
+    cells: list[Any]
+
+    def text(self, id: str) -> str:
+        """What the cell has printed and returned, as plain text."""
+        cell = next(cell for cell in self.cells if cell["id"] == id)
+        parts = [o.get("text", "") or o.get("data", {}).get("text/plain", "") for o in cell.get("outputs", [])]
+        return "".join("".join(part) for part in parts)
+
+    def numbers(self, id: str, pattern: str) -> list[float]:
+        """The numbers that the groups of a regular expression find in the text of a cell."""
+        found = re.search(pattern, self.text(id))
+        assert found, f"{self.name}, cell {id}: expected {pattern!r} in\n{self.text(id)}"
+        return [float(number.replace(",", "")) for number in found.groups()]
+
+
+@pytest.mark.slow
+class Lesson:
+    """The checks of every lesson; a subclass gives the name of its file and adds its own."""
+
+    name: str
+
+    def test_is_saved_without_outputs(self):
+        for folder in (FOLDER, FOLDER / "instructor"):
+            path = folder / f"{self.name}.ipynb"
+            if path.exists():
+                nbformat.validate(nbformat.read(path, as_version=4))
+                for cell in nbformat.read(path, as_version=4).cells:
+                    assert not cell.get("outputs") and cell.get("execution_count") is None
+
+    def test_no_cell_fails_or_warns(self, run):
+        for cell in run.cells:
+            for output in cell.get("outputs", []):
+                if "raises-exception" not in cell.metadata.get("tags", []):
+                    assert output["output_type"] != "error"
+                assert output.get("name") != "stderr", f"{run.name}, cell {cell['id']} wrote to stderr: {output['text']}"
+
+    def test_every_view_has_a_picture_and_a_text_for_pages_without_javascript(self, run):
+        views = [o for c in run.cells for o in c.get("outputs", []) if "application/vnd.jupyter.widget-view+json" in o.get("data", {})]
+        assert len(views) >= 3
+        for view in views:
+            assert "text/plain" in view["data"]
+            svg = "".join(view["data"]["image/svg+xml"])
+            assert svg.lstrip().startswith("<svg") and "<script" not in svg
+            assert sum(len(str(value)) for value in view["data"].values()) < SAVED_LIMIT

@@ -1,0 +1,1 @@
+"""The course: its lessons in the editions that a class needs."""

@@ -1,0 +1,24 @@
+"""Editions of a lesson: as students get it, and with the instructor's notes in it. Notebooks are their JSON, as nbformat 4 has it."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+Notebook = dict[str, Any]
+
+
+def with_notes(lesson: Notebook, notes: Notebook) -> Notebook:
+    """The instructor's edition: a copy of the lesson with each cell of the notes behind the cell that its metadata names in `after`.
+
+    Notes on the same cell keep their order. Raises ValueError where a note names no cell of the lesson.
+    """
+    merged = copy.deepcopy(lesson)
+    behind: dict[str, list[Notebook]] = {}
+    for cell in notes["cells"]:
+        behind.setdefault(cell["metadata"].get("after", ""), []).append(copy.deepcopy(cell))
+    unknown = behind.keys() - {cell["id"] for cell in lesson["cells"]}
+    if unknown:
+        raise ValueError(f"a note's `after` is the id of a cell of the lesson; there is none of {', '.join(map(repr, sorted(unknown)))}")
+    merged["cells"] = [one for cell in merged["cells"] for one in (cell, *behind.get(cell["id"], ()))]
+    return merged
