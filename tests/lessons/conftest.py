@@ -8,7 +8,7 @@ from nbclient import NotebookClient
 
 pytest.register_assert_rewrite("lesson")
 
-from lesson import Run, edition  # noqa: E402
+from lesson import Run, answered, edition  # noqa: E402
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -24,6 +24,7 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """The lesson of a class `Lesson` after all its cells have run, in a fresh kernel and in a folder of its own."""
     name = request.cls.name
     notebook = nbformat.from_dict(edition(name, fast=not request.config.getoption("--whole")))
+    notebook.cells.append(nbformat.v4.new_code_cell(answered(request.cls.answers), id="answered"))
     resources = {"metadata": {"path": str(tmp_path_factory.mktemp("lesson"))}}
     NotebookClient(notebook, timeout=900, kernel_name="python3", resources=resources).execute()
     return Run(name, notebook.cells)

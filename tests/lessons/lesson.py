@@ -37,6 +37,14 @@ def edition(name: str, fast: bool, notes: bool = True) -> dict[str, Any]:
     return lesson
 
 
+def answered(answers: dict[str, str]) -> str:
+    """The cell that answers all questions of a lesson, after its last one, and grades them."""
+    if not answers:
+        return ""
+    lines = [f"wb.teach.quiz.answer({id!r}, {answer})" for id, answer in answers.items()]
+    return "\n".join(["wb.teach.quiz.save('answered.json')", *lines, "wb.teach.grade('answered.json')"])
+
+
 @dataclass
 class Run:
     """A lesson after all its cells have run."""
@@ -59,9 +67,10 @@ class Run:
 
 @pytest.mark.slow
 class Lesson:
-    """The checks of every lesson; a subclass gives the name of its file and adds its own."""
+    """The checks of every lesson; a subclass gives the name of its file and the right answers to its questions, and adds its own checks."""
 
     name: str
+    answers: dict[str, str]  # by the id of the question, each a Python expression; given at the end, and graded
 
     def test_is_saved_without_outputs(self):
         for folder in (FOLDER, FOLDER / "instructor"):
@@ -77,6 +86,13 @@ class Lesson:
                 if "raises-exception" not in cell.metadata.get("tags", []):
                     assert output["output_type"] != "error"
                 assert output.get("name") != "stderr", f"{run.name}, cell {cell['id']} wrote to stderr: {output['text']}"
+
+    def test_a_student_who_knows_the_answers_gets_every_point(self, run):
+        if not self.answers:
+            assert "quiz" not in str(run.cells)
+            return
+        *_, points, of, possible = run.text("answered").split()
+        assert of == "of" and points == possible == f"{len(self.answers)}", run.text("answered")
 
     def test_every_view_has_a_picture_and_a_text_for_pages_without_javascript(self, run):
         views = [o for c in run.cells for o in c.get("outputs", []) if "application/vnd.jupyter.widget-view+json" in o.get("data", {})]

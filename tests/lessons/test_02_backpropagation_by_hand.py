@@ -5,6 +5,15 @@ from lesson import Lesson
 
 class TestBackpropagationByHand(Lesson):
     name = "02_backpropagation_by_hand"
+    answers = {
+        "first-node": "'loss'",
+        "z-bar": "-1",
+        "w-bar": "-3",
+        "a-bar": "9",
+        "w-shape": "(2, 3)",
+        "broadcast": "'the gradient of Y, summed over the samples'",
+        "passes": "10",
+    }
 
     def test_the_chain_rule_by_hand(self, run):
         # d = 0.5 * 3 - 1 - 1; the loss is d squared

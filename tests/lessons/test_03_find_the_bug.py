@@ -7,6 +7,13 @@ from lesson import Lesson
 
 class TestFindTheBug(Lesson):
     name = "03_find_the_bug"
+    answers = {
+        "bug-1": "'Gradients are never set back'",
+        "bug-2": "'A detach() cuts the graph in the middle'",
+        "bug-3": "'There are two softmaxes'",
+        "bug-4": "'Labels belong to other samples'",
+        "bug-5": "'ReLUs are dead from the start'",
+    }
 
     def test_the_sound_program_learns(self, run):
         losses = [float(x) for x in re.search(r"\[([\d., ]+)\]\n", run.text("sound"))[1].split(",")]
