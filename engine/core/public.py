@@ -93,6 +93,15 @@ def _named_copy(plain: FunctionType, name: str, qualname: str, home: str = "") -
 
 
 named: dict[str, Public] = {}  # full name, such as "linalg.inv" -> public function
+_ask_of_all: Callable | None = None
+
+
+def all_ask(ask: Callable) -> None:
+    """`Public.asks` for every public function, those of namespaces that are imported later included."""
+    global _ask_of_all
+    _ask_of_all = ask
+    for function in named.values():
+        function.asks(ask)
 
 
 def publish(found: dict[str, Any], home: str = "") -> dict[str, Any]:
@@ -107,6 +116,8 @@ def _published(full: str, plain: FunctionType) -> FunctionType:
         home, _, name = full.rpartition(".")
         told = f"{home}_{name}" if home in ("linalg", "fft", "special") else name  # PyTorch's `__name__` of these functions
         known = named[full] = _named_copy(plain, told, name, home)
+        if _ask_of_all is not None:
+            known.asks(_ask_of_all)
     return known.function
 
 

@@ -141,8 +141,7 @@ def _ask_modes(function: Public, args: tuple, kwargs: dict) -> Any:
 @functools.cache
 def functions_ask() -> None:
     """Make all public functions, including the factories, dispatch to user-defined types and to modes from now on."""
-    for function in public.named.values():
-        function.asks(_ask)
+    public.all_ask(_ask)
 
 
 class _Listening:

@@ -220,3 +220,17 @@ def test_functions_are_exchanged_while_another_thread_calls_them():
     stop.set()
     thread.join()
     assert not wrong
+
+
+def test_namespaces_that_are_imported_later_dispatch_too():
+    """`engine.fft` is imported when a program first names it: here after the class was defined."""
+    program = """if True:
+        import sys, engine
+
+        class Mine(engine.Tensor):
+            pass
+
+        assert not {f"engine.{name}" for name in ("fft", "linalg", "special")} & sys.modules.keys()
+        x = engine.ones(3).as_subclass(Mine)
+        print(*(type(f(x)).__name__ for f in (engine.fft.fft, engine.linalg.norm, engine.special.erf)))"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split() == ["Mine"] * 3
