@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-r
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help lab quick pytest-quick check-changed test check-view check-python pytest gpu gpu-tests gpu-samples gpu-bench lessons parity ecosystem fuzz conformance suite-there \
+.PHONY: help lab site quick pytest-quick check-changed test check-view check-python pytest gpu gpu-tests gpu-samples gpu-bench lessons parity ecosystem fuzz conformance suite-there \
   bench build clean
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "  make gpu-samples   run PyTorch's operator samples there, and kernels in compute-sanitizer"
 	@echo '  make gpu-bench     measure models and ops beside PyTorch    (GPU_PYTHON=python3: another Python, for each of the three)'
 	@echo 'make lessons   run the lessons as a whole, and look at what they reach'
+	@echo 'make site    build the site in site/               (FAST=1: with the lessons in their short form)'
 	@echo 'make parity  install torch, run the tests that compare with it'
 	@echo 'make ecosystem   install libraries that are written for torch, run programs of theirs on torch and on the engine'
 	@echo 'make fuzz    compare random programs with torch for SECONDS=600'
@@ -109,6 +110,11 @@ gpu-bench:
 lessons: $(VENV)/test.stamp
 	$(PYTEST) --whole tests/lessons $(ARGS)
 
+# Needs no network once the packages are there. Only lessons that have changed, or whose engine or workbench has, run again.
+FAST ?=
+site: $(VENV)/site.stamp
+	$(BIN)/python docs/site/build.py site $(if $(FAST),--fast) $(ARGS)
+
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)
 
@@ -146,7 +152,7 @@ build: $(VENV)/pyvenv.cfg
 	$(BIN)/python -m build
 
 clean:
-	rm -rf $(VENV) dist extension/node_modules extension/build workbench/jupyter/static
+	rm -rf $(VENV) dist site .site extension/node_modules extension/build workbench/jupyter/static
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:
