@@ -24,6 +24,7 @@ FOLDER = ROOT / "notebooks"
 BUDGET = 1_200_000  # bytes of data of a lesson's views; 14 lessons leave 8 MB of the site for everything else
 SECONDS = 15.0  # to compute the data of one view
 CELL_SECONDS = 900
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # for each of as many kernels as there are cores
 NOTE = """```{{admonition}} About this page
 This page is a recorded run of the lesson. Every view in it is live: step through it, click its boxes. To change the code and to have
 your answers judged, run the lesson yourself: `workbench lab` opens it in JupyterLab, or
@@ -94,7 +95,8 @@ def run(name: str, notebook: dict[str, Any], folder: Path) -> None:
             nb, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": here}}, record_timing=False
         )
         paths = [str(ROOT), str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        with client.setup_kernel(env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)}):
+        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
+        with client.setup_kernel(env=environment):
             install = f"__import__('capture').install({captured!r}, {BUDGET}, {SECONDS})"
             nb.cells.insert(0, nbformat.v4.new_code_cell(install))
             client.execute_cell(nb.cells[0], 0, store_history=False)
