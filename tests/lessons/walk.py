@@ -18,6 +18,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 from lesson import edition  # noqa: E402
 from real_lab import DRAWN, NOTEBOOK, opened_lab  # noqa: E402
 
+# Every cell has run, or one has failed that was not meant to. JupyterLab counts a run of all cells as ended at the first error.
+ALL_RAN = f"""() => {{
+  const cells = {NOTEBOOK}.content.widgets.map((cell) => cell.model).filter((cell) => cell.type === "code");
+  const failed = (cell) => cell.outputs.toJSON().some((one) => one.output_type === "error");
+  const meant = (cell) => (cell.getMetadata("tags") ?? []).includes("raises-exception");
+  return cells.every((cell) => cell.executionCount !== null) || cells.some((cell) => failed(cell) && !meant(cell));
+}}"""
+
 
 def main() -> None:
     """Take the pictures: FOLDER/03-train.png is that of the cell with index 3 and the id `train`."""
@@ -36,6 +44,8 @@ def main() -> None:
             lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
         lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
         lab.run_all()
+        lab.page.wait_for_function(ALL_RAN)
+        lab.wait_idle()
         lab.page.set_viewport_size({"width": 1300, "height": 3000})  # for a whole output
         for index, cell in enumerate(notebook["cells"]):
             lab.page.evaluate(f"(index) => {NOTEBOOK}.content.scrollToItem(index, 'start')", index)
