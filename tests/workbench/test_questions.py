@@ -200,6 +200,18 @@ def test_shapes_choices_texts_and_nodes():
     assert second.answer(f"#{walk.plan[1]}").startswith("Right.")
 
 
+def test_beside_a_question_is_the_last_graph_unless_another_or_none_is_asked_for():
+    x = engine.tensor([1.0, 2.0], requires_grad=True)
+    other = (x * 3).sum()
+    with wb.record() as r:
+        loss = x.exp()
+    assert loss.requires_grad
+    assert wb.teach.quiz("?", 1, id="last").session().recording is r.recording
+    assert wb.teach.quiz("?", 1, id="other", about=other).session().recording.find(other) >= 0
+    without = wb.teach.quiz("?", 1, id="none", about=False).session()
+    assert without.recording.count == 0 and without.lesson is not None and len(without.lesson.pages) == 1
+
+
 def test_predict_then_reveal():
     question = wb.teach.quiz("What is 6 × 7?", 42.0, id="q")
     with pytest.raises(ValueError, match="Answer first"):

@@ -148,11 +148,10 @@ class Quiz:
 
         `answer` is the right answer, or a function that returns it when an answer is judged: a tensor or numbers for kind "value" (within
         `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its index for "choice", a name, an op or a tensor for
-        "node", accepted texts for "text". `why` is shown with the right answer, `about` is the tensor whose graph is shown. In a lesson,
-        `at` is the place in the graph and `step` where the pass goes ("start" takes gradients off the graph). Answers are stored and graded
-        under the `id`. Raises ValueError for an unknown kind.
+        "node", accepted texts for "text". `why` is shown with the right answer, `about` is the tensor whose graph is shown: by default the
+        graph of the last recording is, with False none. In a lesson, `at` is the place in the graph and `step` where the pass goes ("start"
+        takes gradients off the graph). Answers are stored and graded under the `id`. Raises ValueError for an unknown kind.
         """
-        about = latest if about is None else about
         options: dict[str, Any] = {
             "id": id,
             "choices": choices,
@@ -163,7 +162,7 @@ class Quiz:
             "step": step,
         }
         question = AskedQuestion(prompt, answer, kind, **options)
-        question.about = about
+        question.about = latest if about is None else None if about is False else about
         return question
 
     def gradient(
