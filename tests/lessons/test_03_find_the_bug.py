@@ -12,7 +12,7 @@ def losses(text):
 class TestFindTheBug(Lesson):
     name = "03_find_the_bug"
     answers = {
-        "bug-1": "'Gradients are never set back'",
+        "bug-1": "'Gradients are never cleared'",
         "no-gradient": "2",
         "bug-2": "'A detach() cuts the graph in the middle'",
         "bug-3": "'There are two softmaxes'",
