@@ -3,6 +3,7 @@
 import re
 
 import numpy
+import pytest
 from lesson import Lesson
 
 
@@ -43,11 +44,16 @@ class TestWhereMemoryAndTimeGo(Lesson):
         relu, pool = run.numbers("step-memory", r"relu +([\d.]+) MB [^\n]*\n[^\n]*\n *max_pool2d +([\d.]+) MB")
         assert numpy.isclose(relu * 1e6, 64 * 4 * (16 * 28**2 + 32 * 14**2), rtol=0.01) and pool < 0.25 * relu
 
-    def test_memory_is_linear_in_the_batch_and_time_per_image_falls(self, run):
+    def test_memory_is_linear_in_the_batch(self, run):
         (ratio,) = run.numbers("batch", r"([\d.]+) times as much as for 64")
         assert 3.8 < ratio < 4.2
+
+    @pytest.mark.whole
+    def test_time_per_image_falls_and_convolutions_take_most_of_it(self, run):
         one, many = run.numbers("batch", r"([\d.]+) ms per image one by one, ([\d.]+) ms")
         assert many < one
+        ops = re.search(r"\nop +calls[^\n]*\n(\w+)", run.text("profile"))
+        assert ops and ops[1] == "conv2d"
 
     def test_pieces_give_the_gradient_of_the_whole_batch(self, run):
         largest, difference = run.numbers("accumulate", r"largest gradient ([\d.]+), largest difference ([\d.e-]+)")
@@ -74,10 +80,6 @@ class TestWhereMemoryAndTimeGo(Lesson):
         assert lost > 10 and abs(plain - lost) < 5 and scaled < 1
         step, power = run.numbers("overflow-seen", r"at step (\d+), with the scale 2 to the power (\d+)")
         assert step > 2 and power == 25 - step  # halved after each step before it
-
-    def test_convolutions_take_the_time(self, run):
-        ops = re.search(r"\nop +calls[^\n]*\n(\w+)", run.text("profile"))
-        assert ops and ops[1] == "conv2d"
 
     def test_a_list_of_losses_keeps_every_graph_until_backward(self, run):
         assert "the variable losses[9] → its graph → saved by cross_entropy" in run.text("leak-why")
