@@ -116,12 +116,16 @@ class AskedQuestion(Question):
 
     about: Any = None
 
+    def __init__(self, *asked: Any, **options: Any) -> None:
+        super().__init__(*asked, **options)
+        self.variables = caller.frame().f_globals  # it is displayed by IPython, whose variables are not the user's
+
     def session(self) -> LessonSession:
         """A session with this question alone."""
         walk = getattr(self.about, "session", None)
         if walk is None:
             about = self.about() if callable(self.about) and not isinstance(self.about, Tensor) else self.about
-            session = _session(about, caller.names())
+            session = _session(about, {**self.variables, **caller.names()})
         else:  # another view's pass
             session = LessonSession(walk.recording, walk.graph)
             session.stepper = walk.stepper
