@@ -20,6 +20,7 @@ from ..backward.stepper import Stepper
 from ..graph.graph import Graph
 from ..protocol import QuestionKind
 from ..recording.recorder import Recorder
+from ..recording.recompute import unwatched
 from ..recording.recording import Recording, recent
 from ..session import levels
 from ..session.session import recent as sessions
@@ -336,7 +337,8 @@ def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
     session = ModesSession(recording, Graph(recording))
     session.graph.view = "lesson"
     session.graph.finish({**caller.names(), **dict(zip(names, inputs, strict=True)), "out" if "y" in names else "y": y})
-    session.modes = Jacobian(y, inputs, names, recording).message()
+    with unwatched():  # a cell under %%watch sees the function, not the counting
+        session.modes = Jacobian(y, inputs, names, recording).message()
     return caller.shown(session)
 
 
