@@ -19,8 +19,8 @@ from .. import caller
 from ..backward.stepper import Stepper
 from ..graph.graph import Graph
 from ..protocol import QuestionKind
-from ..recording.recorder import Recorder
 from ..recording.recompute import unwatched
+from ..recording.recorder import Recorder
 from ..recording.recording import Recording, recent
 from ..session import levels
 from ..session.session import recent as sessions
