@@ -135,7 +135,12 @@ def with_lbfgs() -> Any:
     return model, optimizer
 
 
+def jacobians() -> Any:
+    return engine.func.vmap(engine.func.jacrev(nn.Linear(4, 3)))(engine.randn(8, 4))
+
+
 USUAL: dict[str, Program] = {
+    "vmap": jacobians,
     "mlp": lambda: fitted(Net(), batch),
     "bn": lambda: evaluated(True) and fitted(Net(drop=nn.BatchNorm1d(8)), batch),
     "conv": lambda: fitted(

@@ -19,6 +19,7 @@ from .. import caller
 from ..backward.stepper import Stepper
 from ..graph.graph import Graph
 from ..protocol import QuestionKind
+from ..recording.recompute import unwatched
 from ..recording.recorder import Recorder
 from ..recording.recording import Recording, recent
 from ..session import levels
@@ -116,12 +117,16 @@ class AskedQuestion(Question):
 
     about: Any = None
 
+    def __init__(self, *asked: Any, **options: Any) -> None:
+        super().__init__(*asked, **options)
+        self.variables = caller.frame().f_globals  # it is displayed by IPython, whose variables are not the user's
+
     def session(self) -> LessonSession:
         """A session with this question alone."""
         walk = getattr(self.about, "session", None)
         if walk is None:
             about = self.about() if callable(self.about) and not isinstance(self.about, Tensor) else self.about
-            session = _session(about, caller.names())
+            session = _session(about, {**self.variables, **caller.names()})
         else:  # another view's pass
             session = LessonSession(walk.recording, walk.graph)
             session.stepper = walk.stepper
@@ -331,7 +336,8 @@ def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
     session = ModesSession(recording, Graph(recording))
     session.graph.view = "lesson"
     session.graph.finish({**caller.names(), **dict(zip(names, inputs, strict=True)), "out" if "y" in names else "y": y})
-    session.modes = Jacobian(y, inputs, names, recording).message()
+    with unwatched():  # a cell under %%watch sees the function, not the counting
+        session.modes = Jacobian(y, inputs, names, recording).message()
     return caller.shown(session)
 
 
