@@ -112,9 +112,9 @@ lessons: $(VENV)/test.stamp
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)
 
-# -rP: what the programs printed, and their time beside PyTorch's.
+# -rP: what the programs printed, and their time beside PyTorch's. A lesson that is about PyTorch itself is among them.
 ecosystem: $(VENV)/ecosystem.stamp
-	$(BIN)/python -m pytest tests/ecosystem -m ecosystem -rP $(ARGS)
+	$(BIN)/python -m pytest tests/ecosystem tests/lessons -m ecosystem -rP $(ARGS)
 
 # Random programs on PyTorch and on the engine; ARGS="--help" says more.
 SECONDS ?= 600

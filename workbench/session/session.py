@@ -92,7 +92,7 @@ class Session:
         self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by origin
         self.findings: list[protocol.Finding] | None = None  # findings of the checks; None if they have not run
         self.thorough, self.unsure = False, ""  # whether every value was checked; what could not be judged
-        self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: the vocabulary of wb.vocabulary
+        self.vocabulary = inspector.vocabulary.current  # what ids mean here; None: what wb.vocabulary says when asked
         self.watch: Any = None  # the watch of a PyTorch tensor, kept as long as the session
         self._alone = Client(self, lambda message, buffers: None)
         recent.add(self)
