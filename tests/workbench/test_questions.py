@@ -173,6 +173,14 @@ def test_mean_and_transposition_are_recognised():
     assert wb.teach.quiz("?", math.nan, id="nan").answer("nan") == "Right."
 
 
+def test_a_wide_tolerance_does_not_call_a_distant_answer_nearly_right():
+    rough = wb.teach.quiz("About?", 0.144, id="rough", tolerance=0.05)
+    assert rough.answer("0.2") == "Too large in magnitude."
+    assert rough.answer("0.16") == "Nearly: give more digits."
+    assert rough.answer("-0.2") == "Neither the sign nor the magnitude is right."
+    assert rough.answer("0.15") == "Right."
+
+
 def test_shapes_choices_texts_and_nodes():
     x, w, z, loss = program()
     shape = wb.teach.quiz.shape(engine.zeros(4, 2, 3), id="s")
