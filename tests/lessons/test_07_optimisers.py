@@ -1,6 +1,7 @@
 """Lesson 7: two weights in a valley, four ways down, and a network."""
 
 import math
+from typing import Any
 
 import numpy
 import pytest
@@ -10,7 +11,7 @@ from sklearn.datasets import load_diabetes
 
 def curvatures(*names: str, scaled: bool) -> list[float]:
     """The eigenvalues of the Hessian of the mean squared error, from the data with NumPy."""
-    diabetes = load_diabetes(scaled=False)
+    diabetes: Any = load_diabetes(scaled=False)
     x = diabetes.data[:, [diabetes.feature_names.index(name) for name in names]]
     x = x - x.mean(0)
     x = x / x.std(0) if scaled else x / 10
