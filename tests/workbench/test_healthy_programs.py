@@ -164,9 +164,10 @@ USUAL: dict[str, Program] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", LESSONS)
-def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Cells of a lesson that show a mistake have the tag "mistake"."""
     monkeypatch.chdir(tmp_path)
+    request.addfinalizer(lambda: engine.set_default_dtype(engine.float32))  # some lessons set it
     names: dict[str, Any] = {"wb": wb, "__name__": "lesson"}
     for cell in edition(lesson, fast=True, notes=False)["cells"]:
         text = "".join(line for line in cell["source"].splitlines(keepends=True) if not line.startswith("%"))
