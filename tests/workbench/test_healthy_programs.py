@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy
 import pytest
 import walked
 from hypothesis import given
+from matplotlib import pyplot
 from mistakes import (
     Net,
     Program,
@@ -171,9 +173,12 @@ def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pyt
     names: dict[str, Any] = {"wb": wb, "__name__": "lesson"}
     for cell in edition(lesson, fast=True, notes=False)["cells"]:
         text = "".join(line for line in cell["source"].splitlines(keepends=True) if not line.startswith("%"))
+        tags = cell["metadata"].get("tags", [])
         if cell["cell_type"] != "code" or not text.strip():
             continue
-        with wb.record() as recorded:
+        fails = pytest.raises(Exception) if "raises-exception" in tags else contextlib.nullcontext()
+        with fails, wb.record() as recorded:
             exec(compile(text, lesson, "exec"), names)
-        if "mistake" not in cell["metadata"].get("tags", []):
+        if not {"mistake", "raises-exception"} & set(tags):
             assert [(one.code, one.sentence) for one in look(recorded.recording, recorded.graph.optimizers, thorough=True).findings] == []
+        pyplot.close("all")
