@@ -142,17 +142,16 @@ class Quiz:
 
     def __call__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
-        points: float = 1.0, why: str = "", about: Any = None, at: Any = None, step: Any = None,
+        points: float = 1.0, why: str = "", about: Any = latest, at: Any = None, step: Any = None,
     ) -> AskedQuestion:  # fmt: skip
         """Create a question: shown in a notebook, a page of a lesson, or answered with `.answer(...)`.
 
         `answer` is the right answer, or a function that returns it when an answer is judged: a tensor or numbers for kind "value" (within
         `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its index for "choice", a name, an op or a tensor for
-        "node", accepted texts for "text". `why` is shown with the right answer, `about` is the tensor whose graph is shown. In a lesson,
-        `at` is the place in the graph and `step` where the pass goes ("start" takes gradients off the graph). Answers are stored and graded
-        under the `id`. Raises ValueError for an unknown kind.
+        "node", accepted texts for "text". `why` is shown with the right answer, `about` is the tensor whose graph is shown; without it
+        that of the newest recording is, with None no graph. In a lesson, `at` is the place in the graph and `step` where the pass goes
+        ("start" takes gradients off the graph). Answers are stored and graded under the `id`. Raises ValueError for an unknown kind.
         """
-        about = latest if about is None else about
         options: dict[str, Any] = {
             "id": id,
             "choices": choices,
