@@ -14,7 +14,8 @@ WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 MARKS := not torch$(if $(FULL),, and not long)
 BASE ?= HEAD
 CHANGED = { git diff --name-only --diff-filter=d $(BASE); git ls-files --others --exclude-standard; }
-PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+# With a process for each core, threads of the matrix products only wait for each other: lessons take three times as long with them.
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 # A test run starts hundreds of Python processes. Without cached bytecode each of them would compile the engine again.
 unexport PYTHONDONTWRITEBYTECODE
@@ -118,9 +119,9 @@ site: $(VENV)/site.stamp
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)
 
-# -rP: what the programs printed, and their time beside PyTorch's.
+# -rP: what the programs printed, and their time beside PyTorch's. A lesson that is about PyTorch itself is among them.
 ecosystem: $(VENV)/ecosystem.stamp
-	$(BIN)/python -m pytest tests/ecosystem -m ecosystem -rP $(ARGS)
+	$(BIN)/python -m pytest tests/ecosystem tests/lessons -m ecosystem -rP $(ARGS)
 
 # Random programs on PyTorch and on the engine; ARGS="--help" says more.
 SECONDS ?= 600

@@ -145,7 +145,7 @@ def describe(tensor: Any, tokens: Any = None) -> View | Report:
 def vocabulary(tokens: Any) -> None:
     """Show ids as tokens in every view from now on: a list of tokens, a dict in either direction, or a tokenizer with `get_vocab()`.
 
-    None shows ids as numbers again. Raises TypeError for anything else.
+    None shows ids as numbers again. A view that exists keeps the vocabulary that it was made with. Raises TypeError for anything else.
     """
     from .inspector import vocabulary as known
 

@@ -179,6 +179,20 @@ describe("names from far away", () => {
 });
 
 describe("the plain tree", () => {
+  it("has no group without boxes: `a, b = settings` is a loop of two slices of a leaf, and both ride on what uses them", () => {
+    const b = new Builder();
+    const loop = b.group("loop", "f", "f() ×2", -1, 2);
+    const settings = b.node("leaf", "", [2], [], { name: "settings", group: loop });
+    const [one, two] = [0, 1].map(() => b.node("op", "getitem", [], [settings], { group: loop }));
+    const x = b.node("input", "", [64], [], { name: "x" });
+    const scaled = b.node("op", "mul", [64], [one!, x]);
+    b.node("op", "add", [64], [scaled, two!]);
+    const { plain } = recordingOf(b).trees;
+    expect([...plain.children].map(([group]) => group)).toEqual([TOP]);
+    expect(boxOf(plain, settings)).toBe(scaled);
+    expect(layout(shownAt(recordingOf(b), { plain: true }), new Set([loop]), "down").boxes.length).toBeGreaterThan(1);
+  });
+
   it("draws reshapes, slices and casts as part of what they come from, a transposed weight as part of what it goes into", () => {
     const b = new Builder("plumbing");
     const x = b.node("input", "", [4, 2], [], { name: "x" });

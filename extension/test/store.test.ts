@@ -57,6 +57,13 @@ describe("graph messages", () => {
     expect(state.overlay).toBe("bytes");
   });
 
+  it("forgets the faces of an iteration when the graph of the next one comes", () => {
+    const face = { node: 0, value: 1.5, health: [], saves: [], kept_inputs: [], kept_result: false, base: -1, version: 0 };
+    const shown = get(started(mlp()), { type: "faces", v: VERSION, re: null, recording: "r1", faces: [face] } as unknown as ToView);
+    expect(shown.faces.get(0)?.value).toBe(1.5);
+    expect(get(shown, mlp().graphs("r1")[0]!).faces.size).toBe(0);
+  });
+
   it("drops what belongs to another recording", () => {
     const state = get(started(mlp()), pass);
     expect(get(state, stepped(1, 1, 1, "other"))).toBe(state);

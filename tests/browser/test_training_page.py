@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from playwright.sync_api import expect
 
 SETUP = """%load_ext workbench
@@ -32,7 +34,12 @@ def test_training_is_played_paused_stepped_and_put_back(lab):
     expect(view).to_contain_text("The loop waits before its first turn.")
     view.get_by_test_id("wb-train-step").click()
     expect(label).to_have_text("turn 1 of 400, waits")
+    loss = view.locator('.wb-box.op:has-text("loss")')
+    expect(loss).to_have_text(re.compile(r"\d\.\d+"))
+    first = loss.text_content()
     view.get_by_test_id("wb-train-step").click()
+    expect(loss).not_to_have_text(first)  # the box has the loss of this turn
+    expect(loss).to_have_text(re.compile(r"\d\.\d+"))
     expect(label).to_have_text("turn 2 of 400, waits")
 
     # the turn's graph and its backward pass can be looked at while the loop waits

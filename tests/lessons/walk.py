@@ -16,7 +16,30 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
 
 from lesson import edition  # noqa: E402
-from real_lab import DRAWN, NOTEBOOK, opened_lab  # noqa: E402
+from real_lab import DRAWN, IDLE, NOTEBOOK, Lab, opened_lab  # noqa: E402
+
+RUNNING = f"""() => {{
+  const {{ content }} = {NOTEBOOK};
+  const index = content.widgets.findIndex((cell) => cell.model.executionState === "running");
+  if (index >= 0) void content.scrollToItem(index, "start");
+}}"""
+# Every cell has run, or one has failed that was not meant to. JupyterLab counts a run of all cells as ended at the first error.
+ALL_RAN = f"""() => {{
+  const cells = {NOTEBOOK}.content.widgets.map((cell) => cell.model).filter((cell) => cell.type === "code");
+  const failed = (cell) => cell.outputs.toJSON().some((one) => one.output_type === "error");
+  const meant = (cell) => (cell.getMetadata("tags") ?? []).includes("raises-exception");
+  return cells.every((cell) => cell.executionCount !== null) || cells.some((cell) => failed(cell) && !meant(cell));
+}}"""
+
+
+def play_loops(lab: Lab) -> None:
+    """Wait until all cells have run, and press Play where a `wb.loop` waits for somebody to do so."""
+    waiting = lab.page.get_by_test_id("wb-training").filter(has_text="waits")
+    while not (lab.page.evaluate(ALL_RAN) and lab.page.evaluate(IDLE)):
+        lab.page.evaluate(RUNNING)  # only cells near the visible ones are drawn
+        lab.page.wait_for_timeout(500)
+        if waiting.count():
+            waiting.first.get_by_test_id("wb-train-play").click()
 
 
 def main() -> None:
@@ -35,7 +58,8 @@ def main() -> None:
         if options.dark:
             lab.page.evaluate("() => window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
         lab.page.evaluate("() => window.jupyterapp.commands.execute('application:toggle-left-area')")
-        lab.run_all()
+        lab.run_all(wait=False)
+        play_loops(lab)
         lab.page.set_viewport_size({"width": 1300, "height": 3000})  # for a whole output
         for index, cell in enumerate(notebook["cells"]):
             lab.page.evaluate(f"(index) => {NOTEBOOK}.content.scrollToItem(index, 'start')", index)

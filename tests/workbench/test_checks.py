@@ -403,6 +403,16 @@ def test_a_dead_layer_is_found_after_one_pass_with_the_gradients_that_are_zero_b
     assert finding.sentence.endswith("The gradients of 0.weight and 2.weight are exactly 0.")
 
 
+def test_a_tanh_in_the_derivative_of_a_loss_is_no_saturated_layer() -> None:
+    def program() -> None:
+        w = engine.full((2,), 9.0, requires_grad=True)
+        loss = F.binary_cross_entropy_with_logits(engine.ones(64, 2) @ w, engine.ones(64))
+        (g,) = engine.autograd.grad(loss, w, create_graph=True)
+        g.sum().backward()
+
+    assert "saturated" not in [one.code for one in checked(program).findings]
+
+
 def test_dead_layers_one_behind_another_are_one_finding_and_so_are_saturated_ones() -> None:
     def program(act: type[nn.Module], scale: float, bias: float) -> Any:
         model = nn.Sequential(*[layer for _ in range(6) for layer in (nn.Linear(8, 8), act())])

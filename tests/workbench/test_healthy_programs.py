@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ import numpy
 import pytest
 import walked
 from hypothesis import given
+from matplotlib import pyplot
 from mistakes import (
     Net,
     Program,
@@ -27,6 +28,7 @@ import engine.nn.functional as F
 import workbench as wb
 from engine import nn
 from engine.optim import SGD, Adam
+from lessons.lesson import edition
 from workbench.checks.look import look
 from workbench.inspector.gradient_flow import EXPLODING
 
@@ -34,7 +36,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "engine"))
 import programs  # noqa: E402 # pyright: ignore[reportMissingImports]
 
-LESSONS = sorted((ROOT / "notebooks").glob("*.ipynb"))
+# Those that are about PyTorch itself need it.
+LESSONS = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb") if '"import torch\\n"' not in path.read_text(encoding="utf-8"))
 
 
 @pytest.mark.slow
@@ -135,7 +138,12 @@ def with_lbfgs() -> Any:
     return model, optimizer
 
 
+def jacobians() -> Any:
+    return engine.func.vmap(engine.func.jacrev(nn.Linear(4, 3)))(engine.randn(8, 4))
+
+
 USUAL: dict[str, Program] = {
+    "vmap": jacobians,
     "mlp": lambda: fitted(Net(), batch),
     "bn": lambda: evaluated(True) and fitted(Net(drop=nn.BatchNorm1d(8)), batch),
     "conv": lambda: fitted(
@@ -157,16 +165,20 @@ USUAL: dict[str, Program] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
-def test_lessons_are_left_in_peace(lesson: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lesson", LESSONS)
+def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """Cells of a lesson that show a mistake have the tag "mistake"."""
     monkeypatch.chdir(tmp_path)
+    request.addfinalizer(lambda: engine.set_default_dtype(engine.float32))  # some lessons set it
     names: dict[str, Any] = {"wb": wb, "__name__": "lesson"}
-    for cell in json.loads(lesson.read_text(encoding="utf-8"))["cells"]:
-        text = "".join(line for line in cell["source"] if not line.startswith("%"))
+    for cell in edition(lesson, fast=True, notes=False)["cells"]:
+        text = "".join(line for line in cell["source"].splitlines(keepends=True) if not line.startswith("%"))
+        tags = cell["metadata"].get("tags", [])
         if cell["cell_type"] != "code" or not text.strip():
             continue
-        with wb.record() as recorded:
-            exec(compile(text, lesson.name, "exec"), names)
-        if "mistake" not in cell["metadata"].get("tags", []):
+        fails = pytest.raises(Exception) if "raises-exception" in tags else contextlib.nullcontext()
+        with fails, wb.record() as recorded:
+            exec(compile(text, lesson, "exec"), names)
+        if not {"mistake", "raises-exception"} & set(tags):
             assert [(one.code, one.sentence) for one in look(recorded.recording, recorded.graph.optimizers, thorough=True).findings] == []
+        pyplot.close("all")

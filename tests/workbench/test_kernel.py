@@ -133,6 +133,17 @@ def test_without_a_view_a_paused_cell_runs_on(kernel):
     assert "no view has opened" in printed(messages) and "done" in printed(messages)
 
 
+def test_where_a_program_runs_the_cells_nothing_waits(kernel):
+    kernel.client.allow_stdin = False  # as nbclient does
+    try:
+        messages = kernel.run(PAUSED)
+        assert "nobody can press a button" in printed(messages) and "done" in printed(messages)
+        looped = printed(kernel.run("import workbench as wb\nfor x in wb.loop([1, 2, 3]):\n    print(x)"))
+        assert looped.splitlines() == ["wb.loop(): nobody can press a button here, so the loop plays.", "1", "2", "3"]
+    finally:
+        kernel.client.allow_stdin = True
+
+
 def test_the_panel_follows_the_latest_session(kernel):
     session = kernel.client.session
     kernel.client.shell_channel.send(session.msg("comm_open", {"comm_id": "panel-1", "target_name": "workbench", "data": {}}))

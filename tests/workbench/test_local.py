@@ -411,6 +411,23 @@ def test_every_edge_between_scalars_has_its_number():
     assert len(nothing["source"]) == 1
 
 
+def test_edges_that_a_view_asks_for_while_a_cell_runs_get_their_numbers_when_it_ends():
+    a = engine.tensor(2.0, requires_grad=True)
+    session, sent = walked(a * 3), []
+    view = session.connect(lambda message, buffers: sent.append(message))
+    gone = session.connect(lambda message, buffers: sent.append(message))
+    session.busy = lambda: True
+    for client in (view, gone):
+        client.receive({"type": "ask_slopes", "v": 1, "id": 7})
+    session.disconnect(gone)
+    assert sent == []
+    session.busy = lambda: False
+    session.cell_ended()
+    assert [(message["type"], message["re"], message["value"]) for message in sent] == [("slopes", 7, [3.0])]
+    session.cell_ended()
+    assert len(sent) == 1
+
+
 def test_a_parameter_that_was_initialised_in_place_counts_as_untouched():
     layer = nn.Linear(3, 2)  # filled by uniform_, which writes in place
     y = layer(leaf(4, 3).detach())

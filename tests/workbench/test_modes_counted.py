@@ -96,6 +96,14 @@ def test_the_graph_of_both_modes_has_the_functions_own_names_values_and_lines():
     assert "cos" in {watched.recording.op_name(row) for row in range(watched.recording.count)}
 
 
+def test_a_recording_around_it_has_the_function_and_not_the_counting():
+    model = nn.Linear(4, 3)
+    with wb.record() as around:
+        wb.teach.modes(model, engine.ones(4))
+    assert [op.name for op in around.recording.ops if op is not None] == ["clone", "linear"]
+    assert wb.check(around).findings == []
+
+
 def test_counting_changes_nothing_and_the_report_reads():
     lin = nn.Linear(4, 2)
     text = repr(wb.teach.modes(lambda x: lin(x[None]).tanh().sum(), engine.ones(4)))

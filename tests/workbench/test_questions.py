@@ -200,6 +200,25 @@ def test_shapes_choices_texts_and_nodes():
     assert second.answer(f"#{walk.plan[1]}").startswith("Right.")
 
 
+def test_a_question_has_the_newest_graph_beside_it_or_one_of_its_own_or_none():
+    _, _, _, older = program()
+    with wb.record() as newer:
+        engine.ones(3).exp()
+    assert wb.teach.quiz("?", 1, id="newest").session().recording is newer.recording
+    own = wb.teach.quiz("?", 1, id="own", about=older).session().recording
+    assert own is not newer.recording and own.count
+    assert not wb.teach.quiz("?", 1, id="none", about=None).session().recording.count
+
+
+def test_a_question_that_ipython_displays_knows_the_names_of_the_users_modules():
+    user = {"wb": wb, "engine": engine, "nn": engine.nn}
+    exec("first, last = nn.Linear(2, 3), nn.Linear(3, 1)\nloss = last(first(engine.ones(1, 2))).sum()", user)
+    exec("question = wb.teach.quiz('Which?', 'sum', 'node', about=loss)", user)
+    session = user["question"].session()  # called from here, as IPython does it from its own code
+    names = set(session.recording.names.values())
+    assert {"first.weight", "last.weight"} <= names
+
+
 def test_predict_then_reveal():
     question = wb.teach.quiz("What is 6 × 7?", 42.0, id="q")
     with pytest.raises(ValueError, match="Answer first"):

@@ -109,6 +109,14 @@ def test_ids_are_tokens_where_a_vocabulary_is_known(vocabulary):
         wb.vocabulary(5)
 
 
+def test_a_view_keeps_the_vocabulary_it_was_made_with(vocabulary):
+    ids = engine.tensor([1, 2])
+    before = ask.inspected(ids, {})
+    wb.vocabulary("xyz")
+    assert asked(before, type="inspect", node=0)[0]["tokens"]["texts"] == [["cat", "sat"]]
+    assert asked(ask.inspected(ids, {}), type="inspect", node=0)[0]["tokens"]["texts"] == [["y", "z"]]
+
+
 def test_attention_weights_have_tokens_along_their_axes(vocabulary):
     def run():
         ids = engine.tensor([3, 1, 0])

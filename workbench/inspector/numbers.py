@@ -31,10 +31,16 @@ def computable(array: Any) -> Any:
     return array if dtype.kind in "iubc" or dtype.kind == "f" and dtype.itemsize > 2 else array.astype(numpy.float32)
 
 
-def whole(array: Any) -> Any:
-    """Return a dense array: scalars as 0-d arrays, sparse arrays with their zeros, vmapped arrays with samples along the first axis."""
+def unbatched(array: Any) -> Any:
+    """Return a vmapped array with its samples along the first axis, any other as it is."""
     while isinstance(array, Batched):
         array = array.whole()
+    return array
+
+
+def whole(array: Any) -> Any:
+    """Return a dense array: scalars as 0-d arrays, sparse arrays with their zeros, vmapped arrays with samples along the first axis."""
+    array = unbatched(array)
     return array.dense() if isinstance(array, Coo) else array if hasattr(array, "dtype") else numpy.asarray(array)
 
 

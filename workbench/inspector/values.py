@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from .numbers import host, library
+from .numbers import host, library, unbatched
 from .statistics import summary
 from .text import number_text
 
@@ -22,6 +22,7 @@ def finite(array: Any) -> bool:
     """Whether all elements are finite: tested by the sum, in one pass over memory, and by element only if the sum is not finite."""
     if not floating(array):
         return True
+    array = unbatched(array)
     with numpy.errstate(all="ignore"):
         total = complex(array.sum()) if array.dtype.kind == "c" else float(array.sum())
         if math.isfinite(total.real) and math.isfinite(total.imag):

@@ -78,6 +78,8 @@ def _begins(info: Any) -> None:
 def _ended(result: Any) -> None:
     global _running
     _running = False
+    for session in list(_shown):
+        session.cell_ended()
 
 
 def note(raw_cell: str, count: int, cell_id: str | None) -> None:

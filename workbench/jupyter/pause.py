@@ -72,7 +72,10 @@ class Pause:
 
     def _wait(self, stepper: Followed) -> None:
         """Wait until the view lets the pass continue. A KeyboardInterrupt propagates and ends backward()."""
-        if not self._alone and not attend(self.session, "pass", lambda: stepper.held, self.patience):
+        if not self._alone and unattended():
+            self._alone = True
+            print("wb.step(): nobody can press a button here, so the backward pass continues.")
+        elif not self._alone and not attend(self.session, "pass", lambda: stepper.held, self.patience):
             self._alone = True
             print(
                 f"wb.step(): no view has opened within {self.patience:.0f} s, so the backward pass continues without it.",
@@ -96,7 +99,10 @@ class Gate:
         if not loop.held:
             return
         loop.session.tell_training()
-        if not attend(loop.session, "loop", lambda: loop.held, self.patience):
+        if unattended():
+            print("wb.loop(): nobody can press a button here, so the loop plays.")
+            loop.wish("play")
+        elif not attend(loop.session, "loop", lambda: loop.held, self.patience):
             print(f"wb.loop(): no view has opened within {self.patience:.0f} s, so the loop runs without it.", file=sys.stderr)
             loop.wish("play")
 
@@ -110,6 +116,13 @@ def controlled(iterable: Iterable, subjects: tuple) -> Loop:
     loop = Loop(iterable, subjects, session, Gate(), lambda: shell.user_ns if shell is not None else {}, lambda: shown.update(view))
     shown: Any = display(view, display_id=True)
     return loop
+
+
+def unattended() -> bool:
+    """Whether a program such as nbconvert runs this cell. Front ends with a person at them allow `input()`; such programs do not."""
+    kernel = getattr(get_ipython(), "kernel", None)
+    request = {} if kernel is None else kernel.get_parent("shell")
+    return request.get("content", {}).get("allow_stdin") is False
 
 
 def attend(session: Session, waits: Literal["pass", "loop"], held: Callable[[], bool], patience: float) -> bool:

@@ -161,6 +161,10 @@ class View(anywidget.AnyWidget):
         with self.session.lock:
             return self.session.headline()
 
+    def __str__(self) -> str:
+        with self.session.lock:
+            return str(self.session)
+
 
 @cache
 def bundle() -> tuple[str, bytes]:

@@ -132,7 +132,7 @@ def update_ratio(history: History, names: Sequence[str] | None = None, biases: b
     ax.set_yscale("log")
     ax.axhline(1e-3, color=style.GREY, linestyle="--", linewidth=1.2)
     size = style.tick_size(ax)
-    ax.text(1, 1e-3, "1e-3 ", ha="right", va="bottom", color=style.GREY, size=size, transform=ax.get_yaxis_transform())
+    ax.text(1.01, 1e-3, "1e-3", ha="left", va="center", color=style.GREY, size=size, transform=ax.get_yaxis_transform())
     ax.set_xlabel("step")
     ax.set_ylabel("|Δw| / |w|")
     ax.title.set_text("Update-to-weight ratio")

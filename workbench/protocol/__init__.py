@@ -40,7 +40,7 @@ from .memory import (
     Window,
 )  # fmt: skip
 from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
-from .read import BadMessage, Refused, read
+from .read import BadMessage, Postponed, Refused, read
 from .series import AskSeries, Series, TensorSeries
 from .steps import AskNorms, Contribution, Norms, Offer, Step, Stepped, Stepper, StepTo
 from .teach import AnswerQuestion, Cost, Lesson, Mode, ModePass, Modes, ModeStep, Page, Question, QuestionKind, TurnPage

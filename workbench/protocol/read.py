@@ -18,6 +18,10 @@ class Refused(Exception):
     """The request cannot be fulfilled; the text is a sentence for the user that says why."""
 
 
+class Postponed(Exception):
+    """The request is answered when the running cell has ended."""
+
+
 class BadMessage(Refused, ValueError):
     """A message that this version cannot read."""
 

@@ -51,7 +51,8 @@ def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
     """
     r = recording
     since = _trained(r)
-    calls = [row for row in range(since, r.count) if r.kind[row] == "op" and r.op_name(row).rstrip("_") in {*LIMITS, *DYING}]
+    named = [row for row in range(since, r.count) if r.kind[row] == "op" and r.op_name(row).rstrip("_") in {*LIMITS, *DYING}]
+    calls = [row for row in named if not _derives(r, row)]
     found: dict[tuple, _Found] = {}
     first, room = len(calls), ROOM
     while first and (room := room - r.bytes[calls[first - 1]]) >= 0:
@@ -75,6 +76,16 @@ def activations(recording: Recording) -> tuple[list[ActivationRow], int]:
     counts = [n for one in found.values() for n in (_count(one.alive), one.zero, one.saturated)]
     told = iter(inspector.host(inspector.library(counts[0]).stack(counts)).tolist() if counts else [])  # one wait for a GPU
     return [_row(module, op, one, next(told), next(told), next(told)) for (module, op, _), one in found.items()], first
+
+
+def _derives(r: Recording, row: int) -> bool:
+    """Whether the op ran inside a recorded backward pass: the tanh in a loss's derivative is no layer."""
+    scope = r.scope[row]
+    while scope >= 0:
+        if (r.scopes[scope].kind, r.scopes[scope].name) == ("function", "backward"):
+            return True
+        scope = r.scopes[scope].parent
+    return False
 
 
 def _count(mask: Any) -> Any:

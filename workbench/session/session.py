@@ -88,10 +88,11 @@ class Session:
         self.busy: Callable[[], bool] = lambda: False
         self.heard: Callable[[], None] = lambda: None  # called after each request, so that a waiting cell checks whether it may continue
         self.to_side_panel: Callable[[Session], None] | None = None  # shows a session in the side panel, if there is one
+        self.postponed: list[tuple[Client, Any]] = []  # views and their messages, answered when the running cell has ended
         self.flags: dict[str, list[protocol.Flag]] = {}  # small marks at nodes, by origin
         self.findings: list[protocol.Finding] | None = None  # findings of the checks; None if they have not run
         self.thorough, self.unsure = False, ""  # whether every value was checked; what could not be judged
-        self.vocabulary: inspector.Vocabulary | None = None  # what ids mean here; None: the vocabulary of wb.vocabulary
+        self.vocabulary = inspector.vocabulary.current  # what ids mean here; None: what wb.vocabulary says when asked
         self.watch: Any = None  # the watch of a PyTorch tensor, kept as long as the session
         self._alone = Client(self, lambda message, buffers: None)
         recent.add(self)
@@ -221,6 +222,9 @@ class Session:
             request = protocol.read(data)
             with self.lock:
                 found = self._answer(request, client)
+        except protocol.Postponed:
+            self.postponed.append((client, data))
+            found = []
         except protocol.Refused as error:
             found = [self.problem(re, str(error))]
         except Exception as error:  # any error is sent to the requesting view, which would otherwise wait forever
@@ -230,6 +234,14 @@ class Session:
         if isinstance(request, protocol.StepTo) and request.then and request not in client.waiting:
             return [together([*found, *self._then(request, client)])]
         return found
+
+    def cell_ended(self) -> None:
+        """Answer what views have requested while a cell was running."""
+        with self.lock:
+            postponed, self.postponed = self.postponed, []
+            for client, data in postponed:
+                if client in self.clients:
+                    client.receive(data)
 
     def _answer(self, request: protocol.ToKernel, client: Client) -> list[Sent]:
         foreign = self.recording.foreign

@@ -19,6 +19,7 @@ from .. import caller
 from ..backward.stepper import Stepper
 from ..graph.graph import Graph
 from ..protocol import QuestionKind
+from ..recording.recompute import unwatched
 from ..recording.recorder import Recorder
 from ..recording.recording import Recording, recent
 from ..session import levels
@@ -116,12 +117,16 @@ class AskedQuestion(Question):
 
     about: Any = None
 
+    def __init__(self, *asked: Any, **options: Any) -> None:
+        super().__init__(*asked, **options)
+        self.variables = caller.frame().f_globals  # it is displayed by IPython, whose variables are not the user's
+
     def session(self) -> LessonSession:
         """A session with this question alone."""
         walk = getattr(self.about, "session", None)
         if walk is None:
             about = self.about() if callable(self.about) and not isinstance(self.about, Tensor) else self.about
-            session = _session(about, caller.names())
+            session = _session(about, {**self.variables, **caller.names()})
         else:  # another view's pass
             session = LessonSession(walk.recording, walk.graph)
             session.stepper = walk.stepper
@@ -142,17 +147,16 @@ class Quiz:
 
     def __call__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
-        points: float = 1.0, why: str = "", about: Any = None, at: Any = None, step: Any = None,
+        points: float = 1.0, why: str = "", about: Any = latest, at: Any = None, step: Any = None,
     ) -> AskedQuestion:  # fmt: skip
         """Create a question: shown in a notebook, a page of a lesson, or answered with `.answer(...)`.
 
         `answer` is the right answer, or a function that returns it when an answer is judged: a tensor or numbers for kind "value" (within
         `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its index for "choice", a name, an op or a tensor for
-        "node", accepted texts for "text". `why` is shown with the right answer, `about` is the tensor whose graph is shown. In a lesson,
-        `at` is the place in the graph and `step` where the pass goes ("start" takes gradients off the graph). Answers are stored and graded
-        under the `id`. Raises ValueError for an unknown kind.
+        "node", accepted texts for "text". `why` is shown with the right answer, `about` is the tensor whose graph is shown; without it
+        that of the newest recording is, with None no graph. In a lesson, `at` is the place in the graph and `step` where the pass goes
+        ("start" takes gradients off the graph). Answers are stored and graded under the `id`. Raises ValueError for an unknown kind.
         """
-        about = latest if about is None else about
         options: dict[str, Any] = {
             "id": id,
             "choices": choices,
@@ -332,7 +336,8 @@ def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
     session = ModesSession(recording, Graph(recording))
     session.graph.view = "lesson"
     session.graph.finish({**caller.names(), **dict(zip(names, inputs, strict=True)), "out" if "y" in names else "y": y})
-    session.modes = Jacobian(y, inputs, names, recording).message()
+    with unwatched():  # a cell under %%watch sees the function, not the counting
+        session.modes = Jacobian(y, inputs, names, recording).message()
     return caller.shown(session)
 
 

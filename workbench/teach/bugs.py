@@ -215,11 +215,11 @@ def _dtype(program: Program) -> None:
 
 
 BUGS = {bug.name: bug for bug in (
-    Bug("no_zero_grad", "Gradients are never set back", "missing-zero-grad",
+    Bug("no_zero_grad", "Gradients are never cleared", "missing-zero-grad",
         ("Compare .grad from one iteration to the next.", "Is weight.grad after the second backward() that of the second batch alone?",
          "optimizer.zero_grad() does nothing: each backward() adds to what was there."),
         "Set p.grad = None for every parameter yourself, or call model.zero_grad().", _no_zero_grad),
-    Bug("zero_after_backward", "Gradients are set back before the step", "zero-grad-before-step",
+    Bug("zero_after_backward", "Gradients are cleared before the step", "zero-grad-before-step",
         ("Do the weights change at all?", "Is there a gradient when the optimizer takes its step?",
          "optimizer.step() sets the gradients to None before it uses them."),
         "Call the class's own step: type(optimizer).step(optimizer).", _zero_after_backward),

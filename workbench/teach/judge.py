@@ -165,9 +165,14 @@ def _other_value(given: numpy.ndarray, expected: numpy.ndarray, tolerance: float
     if given.size > 1:
         wrong = int((~numpy.isclose(given, expected, rtol=tolerance, atol=tolerance * float(abs(expected).max() or 1))).sum())
         return f"Not right: {wrong} of {given.size} elements differ."
-    if abs(float(given) - float(expected)) <= 20 * tolerance * abs(float(expected)):
+    if abs(float(given) - float(expected)) <= _near(tolerance) * abs(float(expected)):
         return "Nearly: give more digits."
     return "Not right."
+
+
+def _near(tolerance: float) -> float:
+    """The relative distance up to which a wrong answer is called nearly right; a wide tolerance leaves little beyond itself."""
+    return min(20 * tolerance, 2 * tolerance + 0.05)
 
 
 _SQUARES, _MEANS = {"square", "pow", "mse_loss"}, {"mean", "mse_loss", "cross_entropy", "nll_loss"}
@@ -175,7 +180,7 @@ _SQUARES, _MEANS = {"square", "pow", "mse_loss"}, {"mean", "mse_loss", "cross_en
 
 def _other_size(ratio: float, alone: bool, tolerance: float, about: About) -> str | None:
     """Describe an answer that is the right one divided by `ratio`. `alone`: it is a scalar, and a factor would give the right one away."""
-    if alone and abs(abs(ratio) - 1) <= 20 * tolerance:
+    if alone and abs(abs(ratio) - 1) <= _near(tolerance):
         return "The sign is not right." if ratio < 0 else None  # nearly
     if ratio < 0:
         return "Neither the sign nor the magnitude is right."

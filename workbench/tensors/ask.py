@@ -43,7 +43,8 @@ class TensorSession(ReportSession):
         graph = Graph(recording)
         graph.view = "tensor"
         super().__init__(recording, graph)
-        self.vocabulary = None if tokens is None else inspector.Vocabulary(tokens)
+        if tokens is not None:
+            self.vocabulary = inspector.Vocabulary(tokens)
         owner = versions.storage(array)
         shared = {name: x for name, x in names.items() if isinstance(x, Tensor) and x is not tensor and not name.startswith("_")}
         self._sharers = [(name, ref(x)) for name, x in shared.items() if versions.storage(x.array) is owner]
@@ -117,7 +118,8 @@ class TorchTensorSession(TensorSession):
         graph = TorchGraph(recording)
         graph.view = "tensor"
         ShownSession.__init__(self, recording, graph)
-        self.vocabulary = None if tokens is None else inspector.Vocabulary(tokens)
+        if tokens is not None:
+            self.vocabulary = inspector.Vocabulary(tokens)
         self._sharers = []
         graph.finish({name: tensor} if name else {})
 

@@ -136,7 +136,8 @@ def _part(op: one.One, slot: int, chosen: int, upstream: Any, given: Any, pictur
 @answers(protocol.AskSlopes)
 def slopes(session: Session, request: protocol.AskSlopes, client: Client) -> list[Sent]:
     """The derivative on each edge between scalars, for an expression graph such as those of lesson 1."""
-    _wait_for_cell(session)
+    if _runs(session):  # a lesson's page shows them as soon as its view opens, perhaps while the next cell runs
+        raise protocol.Postponed
     r, stepper = session.recording, session.stepper
     found = local.slopes(r, {} if stepper is None else tape_nodes(stepper))
     missing = "" if found else "No op here maps a scalar to a scalar, so there is no number to show on an edge."
@@ -319,10 +320,14 @@ def _stepper(session: Session) -> Stepper:
     return session.stepper
 
 
+def _runs(session: Session) -> bool:
+    """Whether the user's code runs, and does not wait inside backward()."""
+    return session.busy() and not getattr(session.stepper, "held", False)
+
+
 def _wait_for_cell(session: Session) -> None:
-    """Refuse to compute while the user's code runs, unless its cell waits inside backward()."""
-    waits = getattr(session.stepper, "held", False)
-    if session.busy() and not waits:
+    """Refuse to compute while the user's code runs."""
+    if _runs(session):
         raise Cannot("The kernel is running a cell. Try again when the cell is done.")
 
 

@@ -25,7 +25,7 @@ interface Wanted {
 export class Controller {
   private speed = 1;
   readonly askers = new Set<(state: State) => Request | null>(); // the requests of each view's chosen pane
-  private facesOf = ""; // the recording whose faces were requested
+  private facesOf: unknown = null; // the nodes whose faces were requested; another iteration of a loop has other ones
   private facesAsked = new Set<number>();
   private busy = false;
   private filling = false;
@@ -101,7 +101,7 @@ export class Controller {
   askFaces(nodes: readonly number[]): void {
     const { recording, faces } = this.store.state;
     if (!recording || recording.live) return;
-    if (this.facesOf !== recording.name) [this.facesOf, this.facesAsked] = [recording.name, new Set()];
+    if (this.facesOf !== recording.nodes) [this.facesOf, this.facesAsked] = [recording.nodes, new Set()];
     const unknown = nodes.filter((node) => !faces.has(node) && !this.facesAsked.has(node));
     unknown.forEach((node) => this.facesAsked.add(node));
     if (unknown.length) void this.ask({ type: "ask_faces", nodes: unknown });

@@ -321,8 +321,9 @@ function graph(state: State, message: Graph): State {
   const focus = alike || state.focus.startsWith("n") ? state.focus : "";
   // A complete graph may belong to another iteration of a loop; it is followed by the complete pass, or none.
   const pass = fresh && state.pass ? { ...state.pass, steps: new Map(), norms: new Map() } : state.pass;
+  const faces: Faces = fresh ? new Map() : state.faces;
   if (same) {
-    const next = { ...state, recording, loops, open, level: touched ? state.level : level, touched, focus, status, pass };
+    const next = { ...state, recording, loops, open, level: touched ? state.level : level, touched, focus, status, pass, faces };
     return old!.live && !live ? following(next) : next; // loops are found when the code has ended
   }
   const { direction, depth, text, by, window, student } = state;

@@ -16,10 +16,14 @@ export function healthText(health: readonly number[]): string {
   return health.map((count, at) => (count ? `${count} ${HEALTH[at]}` : "")).filter(Boolean).join(", ");
 }
 
-/** Adds the known information about a node to the element of its box or pill. */
+const worn = new WeakMap<SVGGElement, NodeFace>();
+
+/** Adds the known information about a node to the element of its box or pill, in place of what an earlier iteration had there. */
 export function dress(element: SVGGElement, node: number, recording: Recording, face: NodeFace | undefined): void {
-  if (!face || element.dataset.dressed === String(node)) return;
+  if (!face || worn.get(element) === face) return;
+  worn.set(element, face);
   element.dataset.dressed = String(node);
+  element.querySelectorAll(":scope > .healthbar, :scope > .keeps").forEach((old) => old.remove());
   const shape = element.querySelector(":scope > text > .shape");
   if (face.value !== null && shape && recording.nodes.shape[node]!.length === 0) shape.textContent = numberText(face.value);
   const card = element.querySelector<SVGElement>(":scope > .card");

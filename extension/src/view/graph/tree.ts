@@ -160,7 +160,8 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   if (plain) {
     carry(nodes, { inputs, consumers, host, wraps, groups }, carrier);
     for (let node = 0; node < size; node++) {
-      if (carrier[node]! < 0) continue;
+      const hostMoves = host[node]! >= 0 && carrier[host[node]!]! >= 0;
+      if (carrier[node]! < 0 && !hostMoves) continue;
       place[node] = place[boxOf({ host, carrier }, node)]!;
       if (nodes.kind[node] === "op") folded++;
     }
