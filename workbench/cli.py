@@ -1,23 +1,19 @@
-"""The console command `workbench`: `lab` opens JupyterLab on a copy of the lessons, `run` runs a PyTorch program on the engine."""
+"""The console command `workbench`: opens JupyterLab on the lessons, runs PyTorch programs on the engine, and writes a teacher's course."""
 
 from __future__ import annotations
 
 import argparse
-import filecmp
 import os
-import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import quote
 
+from .course.shipped import Refusal, files, lessons_folder, place
+
 FOLDER = "gradient-workbench-lessons"
 QUIET = Path(__file__).resolve().parent / "jupyter" / "quiet"  # no news prompt, and no network request for news
-
-
-class Refusal(Exception):
-    """A request that cannot be met; its text is a sentence for the person at the terminal."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -30,7 +26,9 @@ def main(argv: list[str] | None = None) -> int:
     split = argv.index("--") if "--" in argv else len(argv)
     options = parser().parse_args(argv[:split])
     try:
-        return lab(options, argv[split + 1 :])
+        if options.command == "lab":
+            return lab(options, argv[split + 1 :])
+        return COMMANDS[options.command](options)
     except Refusal as refusal:
         print(f"workbench: {refusal}", file=sys.stderr)
         return 1
@@ -57,7 +55,21 @@ def parser() -> argparse.ArgumentParser:
         epilog="Everything behind SCRIPT.py or MODULE is the program's own.",
     )
     two.add_argument("program", metavar="SCRIPT.py", help="the file, or -m and the name of a module, to run as `python` would run it")
+    three = commands.add_parser("course", help="write what a teacher needs for a class: lessons, the instructor's edition, a syllabus")
+    three.add_argument("dir", type=Path, metavar="DIR", help="a new or an empty folder; in an earlier course, changed files are kept")
+    three.add_argument("--lessons", type=numbers, metavar="1,2,5", help="only the lessons with these numbers (default: all)")
     return top
+
+
+def numbers(text: str) -> list[int]:
+    """Parse numbers of lessons, such as "1,2,5" or "1-4,7"."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = (one.strip() for one in part.partition("-"))
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise argparse.ArgumentTypeError(f"lessons are numbers such as 1,2,5 or 1-4, not {text!r}")
+        found += range(int(first), int(last or first) + 1)
+    return found
 
 
 def port(text: str) -> int:
@@ -111,36 +123,21 @@ def first_lesson(source: Path) -> str:
 
 def copy_lessons(source: Path, folder: Path) -> None:
     """Copy every lesson file that `folder` does not have yet, without the instructor's notes. Existing files are kept."""
-    if folder.exists() and not folder.is_dir():
-        raise Refusal(f"{folder} is a file; name a folder for the lessons")
-    try:
-        for file in files(source):
-            if file.parent.name == "instructor":
-                continue
-            target = folder / file.relative_to(source)
-            if not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, target)
-            elif not filecmp.cmp(file, target, shallow=False):
-                print(f"workbench: kept your {target}; it differs from the lesson as shipped. Rename it to get that one too.")
-    except OSError as error:
-        raise Refusal(f"the lessons cannot be copied into {folder}: {error}") from error
+    shipped = [file for file in files(source) if file.parent.name != "instructor"]
+    place({file.relative_to(source).as_posix(): file.read_bytes() for file in shipped}, folder)
 
 
-def lessons_folder() -> Path:
-    """The folder of the lessons: inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parent
-    for folder in (package / "lessons", package.parent / "notebooks"):
-        if folder.is_dir():
-            return folder
-    raise Refusal("the lessons are missing from this installation; install gradient-workbench again")
+def course(options: argparse.Namespace) -> int:
+    """Run `workbench course`."""
+    from .course.folder import course
+
+    folder = options.dir.expanduser().resolve()
+    course(lessons_folder(), folder, options.lessons)
+    print(f"workbench: the course is in {folder}; begin with its README.md")
+    return 0
 
 
-def files(folder: Path) -> Iterator[Path]:
-    """Every file under `folder` that is not hidden or a cache."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not any(part.startswith((".", "__")) for part in path.relative_to(folder).parts):
-            yield path
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"course": course}
 
 
 if __name__ == "__main__":
