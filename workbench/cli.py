@@ -58,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     three = commands.add_parser("course", help="write what a teacher needs for a class: lessons, the instructor's edition, a syllabus")
     three.add_argument("dir", type=Path, metavar="DIR", help="a new or an empty folder; in an earlier course, changed files are kept")
     three.add_argument("--lessons", type=numbers, metavar="1,2,5", help="only the lessons with these numbers (default: all)")
+    three.add_argument("--nbgrader", action="store_true", help="a course directory of nbgrader: each lesson is an assignment")
     return top
 
 
@@ -129,10 +130,10 @@ def copy_lessons(source: Path, folder: Path) -> None:
 
 def course(options: argparse.Namespace) -> int:
     """Run `workbench course`."""
-    from .course.folder import course
+    from .course.folder import course, graded_course
 
     folder = options.dir.expanduser().resolve()
-    course(lessons_folder(), folder, options.lessons)
+    (graded_course if options.nbgrader else course)(lessons_folder(), folder, options.lessons)
     print(f"workbench: the course is in {folder}; begin with its README.md")
     return 0
 
