@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
+import time
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +14,7 @@ from urllib.parse import quote
 
 from .course.shipped import Refusal, files, lessons_folder, place
 
+CLEAR = "\x1b[H\x1b[2J"  # cursor home, and an empty screen
 FOLDER = "gradient-workbench-lessons"
 QUIET = Path(__file__).resolve().parent / "jupyter" / "quiet"  # no news prompt, and no network request for news
 
@@ -59,7 +62,28 @@ def parser() -> argparse.ArgumentParser:
     three.add_argument("dir", type=Path, metavar="DIR", help="a new or an empty folder; in an earlier course, changed files are kept")
     three.add_argument("--lessons", type=numbers, metavar="1,2,5", help="only the lessons with these numbers (default: all)")
     three.add_argument("--nbgrader", action="store_true", help="a course directory of nbgrader: each lesson is an assignment")
+    four = commands.add_parser(
+        "class",
+        help="show how a class answers the questions of a lesson, live",
+        epilog="Answers are read from FOLDER/NAME/lesson-2-answers.json. With WORKBENCH_CLASS=FOLDER in the students' environment, each "
+        "answer is copied there. Ctrl-C ends it.",
+    )
+    four.add_argument("folder", type=Path, metavar="FOLDER", help="the folder that has a folder for each student")
+    four.add_argument("--lesson", metavar="N", help="the lesson's number, or the name of the file (default: the one written last)")
+    four.add_argument("--every", type=seconds, default=2.0, metavar="SECONDS", help="how often to look (default: 2)")
+    four.add_argument("--once", action="store_true", help="print the table once")
     return top
+
+
+def seconds(text: str) -> float:
+    """Parse a time of at least a tenth of a second."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.1 <= found < 1e6:
+        raise argparse.ArgumentTypeError(f"a time is a number of seconds, at least 0.1, not {text!r}")
+    return found
 
 
 def numbers(text: str) -> list[int]:
@@ -138,7 +162,32 @@ def course(options: argparse.Namespace) -> int:
     return 0
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"course": course}
+def watch_class(options: argparse.Namespace) -> int:
+    """Run `workbench class` until Ctrl-C; once if its output goes to a file or another program."""
+    from .teach.roster import Class, in_color
+
+    students = Class(options.folder.expanduser(), options.lesson)
+    live = sys.stdout.isatty() and not options.once
+    try:
+        while True:
+            size = shutil.get_terminal_size()
+            try:
+                lines = students.look().lines(size.columns, size.lines if live else None)
+            except (ValueError, FileNotFoundError) as error:
+                if not live:
+                    raise Refusal(f"{str(error)[0].lower()}{str(error)[1:]}") from error
+                lines = [f"{error}", "", "Waiting for the first answer ..."]
+            if not live:
+                print(*lines, sep="\n")
+                return 0
+            print(CLEAR + "\n".join(map(in_color, lines)), end="", flush=True)
+            time.sleep(options.every)
+    except KeyboardInterrupt:
+        print()
+        return 0
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"course": course, "class": watch_class}
 
 
 if __name__ == "__main__":
