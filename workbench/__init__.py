@@ -247,8 +247,8 @@ def watch(subject: Any = None, keep: int | None = None) -> Watch | View | ShownS
 def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = False, budget: Any = None) -> Written:
     """Write a file of the kind given by its extension.
 
-    `.html` is the view with all its answers, a page that needs neither kernel nor network; `.svg`, `.png` and `.pdf` are drawings; `.json`,
-    `.dot` and `.mmd` are the graph for other tools; `trace.json` holds times for Chrome's tracing.
+    `.html` is the view with all its answers, a page that needs neither kernel nor network, and `.replay` its data alone; `.svg`, `.png` and
+    `.pdf` are drawings; `.json`, `.dot` and `.mmd` are the graph for other tools; `trace.json` holds times for Chrome's tracing.
 
     `target` is a view, the result of `wb.record()` or `wb.step()`, or a tensor; by default, what was shown last. `budget` limits the data
     of a page ("8 MB"); what does not fit is reported. `stats` adds the statistics of each value to a `.json`. Absolute paths are

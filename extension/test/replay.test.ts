@@ -1,5 +1,6 @@
 // The kernel of a stand-alone replay: answers from a file, moves its pass between recorded places, refuses the rest in a sentence.
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { embed } from "../src/replay/embed";
 import { ReplayFile } from "../src/replay/file";
 import { keyOf, ReplayKernel } from "../src/replay/kernel";
 import { VERSION, type Inspect, type StepTo, type Stepped, type ToKernel, type ToView } from "../src/view/protocol";
@@ -165,4 +166,36 @@ describe("the answers of a replay", () => {
 
 it("names a request as the file does", () => {
   expect(keyOf({ type: "step", v: VERSION, id: 3, do: "index", to: 2, by: "op" })).toBe('{"by":"op","do":"index","to":2}');
+});
+
+describe("a replay in a page of text", () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  it("is asked for when it comes into sight, and leaves its picture if it cannot be shown", async () => {
+    document.body.innerHTML = `<div data-replay="a.replay"><img alt="a"></div><div data-replay="b.replay"><img alt="b"></div>`;
+    const [first, second] = document.querySelectorAll<HTMLElement>("[data-replay]");
+    let tell!: (entries: { isIntersecting: boolean; target: Element }[]) => void;
+    const watched = new Set<Element>();
+    class Observer {
+      constructor(callback: typeof tell) {
+        tell = callback;
+      }
+      observe = (one: Element) => watched.add(one);
+      unobserve = (one: Element) => watched.delete(one);
+    }
+    const asked: string[] = [];
+    vi.stubGlobal("IntersectionObserver", Observer);
+    vi.stubGlobal("fetch", async (address: string) => {
+      asked.push(address);
+      return new Response("", { status: 404, statusText: "Not Found" });
+    });
+    embed(document.querySelectorAll<HTMLElement>("[data-replay]"));
+    expect(watched).toEqual(new Set([first, second]));
+    tell([{ isIntersecting: false, target: first! }, { isIntersecting: true, target: second! }]);
+    await vi.waitFor(() => expect(second!.dataset.state).toBe("picture"));
+    expect(asked).toEqual(["b.replay"]);
+    expect(watched).toEqual(new Set([first]));
+    expect(second!.querySelector("img")).not.toBeNull();
+    expect(second!.textContent).toBe("The live view cannot be shown: the server answered 404 Not Found.");
+  });
 });

@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from workbench.course.editions import with_notes
+from workbench.course.editions import with_fast, with_notes
 from workbench.course.lesson import lessons_in
 from workbench.course.questions import points
 
@@ -30,13 +30,7 @@ def edition(name: str, fast: bool, notes: bool = True) -> dict[str, Any]:
     beside = FOLDER / "instructor" / f"{name}.ipynb"
     if notes and beside.exists():
         lesson = with_notes(lesson, json.loads(beside.read_text(encoding="utf-8")))
-    for cell in lesson["cells"]:
-        source = "".join(cell["source"])
-        for old, new in cell["metadata"].get("fast", {}).items():
-            assert source.count(old) == 1, f"{name}, cell {cell['id']}: expected {old!r} once in its source"
-            source = source.replace(old, new) if fast else source
-        cell["source"] = source
-    return lesson
+    return with_fast(lesson, fast)
 
 
 def answered(answers: dict[str, str]) -> str:

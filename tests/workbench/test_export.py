@@ -109,6 +109,17 @@ def request(kind: str, **more) -> dict:
     return {"type": kind, **(looks if kind == "inspect" else {}), **more}
 
 
+def test_the_data_of_a_replay_can_be_written_alone(recorded, tmp_path):
+    recorded.recording.title = "one title"
+    for ending in ("html", "replay"):
+        wb.export(tmp_path / f"lesson.{ending}", recorded.loss)
+    page = Replay(tmp_path / "lesson.html")
+    block = gzip.decompress((tmp_path / "lesson.replay").read_bytes())
+    index = json.loads(block[-4 - int.from_bytes(block[-4:], "little") : -4])
+    assert index["title"] == "one title" and index["shown"] == page.index["shown"]
+    assert index["scenes"][0]["pass"]["plan"] == page.scene["pass"]["plan"]
+
+
 # -- the replay page -----------------------------------------------------------------------------------------------------------
 
 

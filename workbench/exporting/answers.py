@@ -26,7 +26,8 @@ def export(session: Session, request: protocol.AskExport, client: Client) -> lis
     note = ""
     try:
         if request.format == "html":
-            content, note = replay(session)
+            made = replay(session)
+            content, note = made.html(), made.left
         else:
             content = WRITERS[request.format](session.graph.message())
     except RuntimeError as error:

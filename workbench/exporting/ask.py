@@ -54,7 +54,7 @@ def export(
         endings = ", ".join("trace.json" if one == "trace" else f".{one}" for one in KINDS)
         raise ValueError(f"wb.export writes files that end in {endings}, not {path.name!r}.")
     limit = BUDGET if budget is None else sized(budget)
-    with session_of(target, names, ending == "html") as session:
+    with session_of(target, names, ending in ("html", "replay")) as session:
         if session.recording.count == 0:
             raise RuntimeError("There is nothing to export: no op was recorded.")
         content, left = KINDS["trace" if path.name.endswith("trace.json") else ending](_Wish(session, paths, stats, limit, ending))
@@ -76,7 +76,13 @@ class _Wish:
 
 
 def _html(wish: _Wish) -> tuple[str, str]:
-    return replay(wish.session, wish.paths, wish.budget)
+    made = replay(wish.session, wish.paths, wish.budget)
+    return made.html(), made.left
+
+
+def _data(wish: _Wish) -> tuple[bytes, str]:
+    made = replay(wish.session, wish.paths, wish.budget)
+    return made.data, made.left
 
 
 def _json(wish: _Wish) -> tuple[str, str]:
@@ -116,6 +122,7 @@ KINDS: Mapping[str, Callable[[_Wish], tuple[str | bytes, str]]] = {
     "json": _json,
     "dot": lambda wish: (dot.text(wish.message, wish.paths), ""),
     "mmd": lambda wish: (mermaid.text(wish.message, wish.paths), ""),
+    "replay": _data,
     "trace": lambda wish: (trace.text(wish.session.recording, wish.session.graph, wish.paths), ""),
 }
 

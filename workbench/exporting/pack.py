@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import zlib
 from hashlib import sha256
@@ -55,12 +54,12 @@ class Pack:
             self._write(part)
         return number
 
-    def closed(self, index: dict[str, Any]) -> str:
-        """Append the index, and return the block as base64."""
+    def closed(self, index: dict[str, Any]) -> bytes:
+        """Append the index, and return the block."""
         head = text({**index, "messages": self.messages}).encode("utf-8", "replace")
         self._write(head + len(head).to_bytes(4, "little"))
         self._parts.append(self._stream.flush())
-        return base64.b64encode(b"".join(self._parts)).decode()
+        return b"".join(self._parts)
 
     def _write(self, part: bytes) -> None:
         found = self._stream.compress(part)

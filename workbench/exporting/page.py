@@ -36,8 +36,8 @@ pre { overflow: auto; margin: 12px; }
 """.strip()
 
 
-def html(title: str, facts: list[str], data: str, stills: dict[str, str]) -> str:
-    """Return the whole page. `data` is base64; all other texts are escaped, except the SVG in `stills`, which is our own markup.
+def html(title: str, facts: list[str], data: bytes, stills: dict[str, str]) -> str:
+    """Return the whole page. The texts are escaped, except the SVG in `stills`, which is our own markup.
 
     Raises RuntimeError if the view has not been built.
     """
@@ -55,7 +55,7 @@ def html(title: str, facts: list[str], data: str, stills: dict[str, str]) -> str
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1>{told}<h2>The graph, its steps and tensors</h2></header>\n"
         f'<main id="view"><noscript>{still}<pre>{escape(stills.get("text/plain", ""))}</pre></noscript></main>\n'
-        f'<script type="application/octet-stream" id="data">{data}</script>\n'
+        f'<script type="application/octet-stream" id="data">{base64.b64encode(data).decode()}</script>\n'
         f'<script type="application/octet-stream" id="script">{_packed(script)}</script>\n<script>{_START}</script>\n</body>\n</html>\n'
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,23 @@ SECONDS = 30.0  # to compute the answers
 FORMAT, VERSION = "gradient-workbench replay", 2
 
 
-def replay(session: Session, paths: bool = False, budget: int = BUDGET, seconds: float = SECONDS) -> tuple[str, str]:
-    """Return the HTML, and a sentence on what was left out ("" if nothing was).
+@dataclass(frozen=True)
+class Replay:
+    """The content of a replay, for a page of its own or for a page of a site."""
+
+    title: str
+    facts: list[str]  # what it contains and what it lacks, in sentences
+    left: str  # the sentence on what was left out; "" if nothing was
+    data: bytes
+    stills: dict[str, str]  # what a page without JavaScript shows, by MIME type
+
+    def html(self) -> str:
+        """Return it as a page of its own."""
+        return page.html(self.title, self.facts, self.data, self.stills)
+
+
+def replay(session: Session, paths: bool = False, budget: int = BUDGET, seconds: float = SECONDS) -> Replay:
+    """Ask the session all that a view can ask, and keep the answers.
 
     Raises RuntimeError while the recorded code still runs, or while a cell waits inside its backward pass.
     """
@@ -50,7 +66,7 @@ def replay(session: Session, paths: bool = False, budget: int = BUDGET, seconds:
         stills = quiet.stills()
         if not paths:
             stills = {kind: without_path(text) for kind, text in stills.items()}
-        return page.html(title, facts, pack.closed(index), stills), left
+        return Replay(title, facts, left, pack.closed(index), stills)
 
 
 def _scenes(session: Session, room: Room) -> list[dict[str, Any] | None]:

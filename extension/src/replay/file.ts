@@ -60,8 +60,7 @@ export class ReplayFile {
 }
 
 /** Reads the block that `workbench/exporting/pack.py` writes. Throws a RangeError if it is incomplete or has another format or version. */
-export async function readReplay(base64: string): Promise<ReplayFile> {
-  const packed = Uint8Array.from(atob(base64.trim()), (char) => char.charCodeAt(0));
+export async function readReplay(packed: Uint8Array<ArrayBuffer>): Promise<ReplayFile> {
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   if (bytes.length < 4) throw new RangeError("The data of this file are incomplete.");

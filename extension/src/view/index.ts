@@ -13,6 +13,7 @@ interface RenderProps {
   el: HTMLElement;
   core?: Core; // result of `open(model)`; several views may share it
   parts?: Parts;
+  hints?: boolean; // whether a first view explains itself
 }
 
 /** Starts listening to a model, without sending requests. */
@@ -28,12 +29,12 @@ function open(model: Model): Core {
 }
 
 /** Shows the view in `el`; returns a function that removes it. */
-function render({ model, el, core, parts = "all" }: RenderProps): () => void {
+function render({ model, el, core, parts = "all", hints = true }: RenderProps): () => void {
   const height = model.get("height");
   const fills = el.style.height !== "";
   const text = typeof height === "number" ? `${height}px` : fills ? "100%" : null;
   const shown = core ?? open(model);
-  const view = new View(el, shown, { parts, height: text });
+  const view = new View(el, shown, { parts, height: text, hints });
   return () => {
     view.close();
     if (!core) shown.close();

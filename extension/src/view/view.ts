@@ -50,6 +50,7 @@ export type Parts = "all" | "graph" | "details";
 export interface Setting {
   parts: Parts;
   height: string | null; // null: chosen by the content
+  hints: boolean; // whether to show the hints for first-time users
 }
 
 export class View {
@@ -137,7 +138,7 @@ export class View {
       { words: () => EXPLAINED, at: () => this.toolbar.help },
     ];
     const drawn = () => this.store.state.recording?.view === "graph" && !this.store.state.recording.live;
-    this.tour = parts === "all" && setting.height !== "100%" ? new Tour(() => this.root, hints, drawn) : null;
+    this.tour = setting.hints && parts === "all" && setting.height !== "100%" ? new Tour(() => this.root, hints, drawn) : null;
     this.root = h(
       "div",
       { class: `root only-${parts}`, "data-testid": "wb-root" },
