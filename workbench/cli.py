@@ -72,6 +72,9 @@ def parser() -> argparse.ArgumentParser:
     four.add_argument("--lesson", metavar="N", help="the lesson's number, or the name of the file (default: the one written last)")
     four.add_argument("--every", type=seconds, default=2.0, metavar="SECONDS", help="how often to look (default: 2)")
     four.add_argument("--once", action="store_true", help="print the table once")
+    five = commands.add_parser("slides", help="run a lesson and make slides of its views and figures")
+    five.add_argument("lesson", metavar="LESSON", help="a notebook, or the number of a lesson")
+    five.add_argument("out", type=Path, metavar="OUT", help="a file that ends in .html, where views can be stepped through, or in .pdf")
     return top
 
 
@@ -187,7 +190,33 @@ def watch_class(options: argparse.Namespace) -> int:
         return 0
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"course": course, "class": watch_class}
+def slides(options: argparse.Namespace) -> int:
+    """Run `workbench slides`."""
+    from .course.slides import write_slides
+
+    out = options.out.expanduser()
+    lesson = lesson_file(options.lesson)
+
+    def running(cell: int, cells: int) -> None:
+        if sys.stdout.isatty():
+            print(f"\rworkbench: {lesson.name}, cell {cell} of {cells - 1}", end="", flush=True)
+
+    count = write_slides(lesson, out, running)
+    print(f"{chr(13) if sys.stdout.isatty() else ''}workbench: {count} slides in {out}, {out.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+def lesson_file(text: str) -> Path:
+    """The notebook at a path, or the shipped lesson with a number."""
+    if not text.isdecimal():
+        return Path(text).expanduser()
+    found = [path for path in sorted(lessons_folder().glob("*.ipynb")) if path.name.startswith(f"{int(text):02d}_")]
+    if not found:
+        raise Refusal(f"there is no lesson {text}")
+    return found[0]
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"course": course, "class": watch_class, "slides": slides}
 
 
 if __name__ == "__main__":
