@@ -1,23 +1,22 @@
-"""The console command `workbench`: `lab` opens JupyterLab on a copy of the lessons, `run` runs a PyTorch program on the engine."""
+"""The console command `workbench`: opens JupyterLab on the lessons, runs PyTorch programs on the engine, and writes a teacher's course."""
 
 from __future__ import annotations
 
 import argparse
-import filecmp
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from urllib.parse import quote
 
+from .course.shipped import Refusal, files, lessons_folder, place
+
+CLEAR = "\x1b[H\x1b[2J"  # cursor home, and an empty screen
 FOLDER = "gradient-workbench-lessons"
 QUIET = Path(__file__).resolve().parent / "jupyter" / "quiet"  # no news prompt, and no network request for news
-
-
-class Refusal(Exception):
-    """A request that cannot be met; its text is a sentence for the person at the terminal."""
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -30,7 +29,9 @@ def main(argv: list[str] | None = None) -> int:
     split = argv.index("--") if "--" in argv else len(argv)
     options = parser().parse_args(argv[:split])
     try:
-        return lab(options, argv[split + 1 :])
+        if options.command == "lab":
+            return lab(options, argv[split + 1 :])
+        return COMMANDS[options.command](options)
     except Refusal as refusal:
         print(f"workbench: {refusal}", file=sys.stderr)
         return 1
@@ -57,7 +58,46 @@ def parser() -> argparse.ArgumentParser:
         epilog="Everything behind SCRIPT.py or MODULE is the program's own.",
     )
     two.add_argument("program", metavar="SCRIPT.py", help="the file, or -m and the name of a module, to run as `python` would run it")
+    three = commands.add_parser("course", help="write what a teacher needs for a class: lessons, the instructor's edition, a syllabus")
+    three.add_argument("dir", type=Path, metavar="DIR", help="a new or an empty folder; in an earlier course, changed files are kept")
+    three.add_argument("--lessons", type=numbers, metavar="1,2,5", help="only the lessons with these numbers (default: all)")
+    three.add_argument("--nbgrader", action="store_true", help="a course directory of nbgrader: each lesson is an assignment")
+    four = commands.add_parser(
+        "class",
+        help="show how a class answers the questions of a lesson, live",
+        epilog="Answers are read from FOLDER/NAME/lesson-2-answers.json. With WORKBENCH_CLASS=FOLDER in the students' environment, each "
+        "answer is copied there. Ctrl-C ends it.",
+    )
+    four.add_argument("folder", type=Path, metavar="FOLDER", help="the folder that has a folder for each student")
+    four.add_argument("--lesson", metavar="N", help="the lesson's number, or the name of the file (default: the one written last)")
+    four.add_argument("--every", type=seconds, default=2.0, metavar="SECONDS", help="how often to look (default: 2)")
+    four.add_argument("--once", action="store_true", help="print the table once")
+    five = commands.add_parser("slides", help="run a lesson and make slides of its views and figures")
+    five.add_argument("lesson", metavar="LESSON", help="a notebook, or the number of a lesson")
+    five.add_argument("out", type=Path, metavar="OUT", help="a file that ends in .html, where views can be stepped through, or in .pdf")
     return top
+
+
+def seconds(text: str) -> float:
+    """Parse a time of at least a tenth of a second."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0.1 <= found < 1e6:
+        raise argparse.ArgumentTypeError(f"a time is a number of seconds, at least 0.1, not {text!r}")
+    return found
+
+
+def numbers(text: str) -> list[int]:
+    """Parse numbers of lessons, such as "1,2,5" or "1-4,7"."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = (one.strip() for one in part.partition("-"))
+        if not first.isdecimal() or (dash and not last.isdecimal()):
+            raise argparse.ArgumentTypeError(f"lessons are numbers such as 1,2,5 or 1-4, not {text!r}")
+        found += range(int(first), int(last or first) + 1)
+    return found
 
 
 def port(text: str) -> int:
@@ -111,36 +151,72 @@ def first_lesson(source: Path) -> str:
 
 def copy_lessons(source: Path, folder: Path) -> None:
     """Copy every lesson file that `folder` does not have yet, without the instructor's notes. Existing files are kept."""
-    if folder.exists() and not folder.is_dir():
-        raise Refusal(f"{folder} is a file; name a folder for the lessons")
+    shipped = [file for file in files(source) if file.parent.name != "instructor"]
+    place({file.relative_to(source).as_posix(): file.read_bytes() for file in shipped}, folder)
+
+
+def course(options: argparse.Namespace) -> int:
+    """Run `workbench course`."""
+    from .course.folder import course, graded_course
+
+    folder = options.dir.expanduser().resolve()
+    (graded_course if options.nbgrader else course)(lessons_folder(), folder, options.lessons)
+    print(f"workbench: the course is in {folder}; begin with its README.md")
+    return 0
+
+
+def watch_class(options: argparse.Namespace) -> int:
+    """Run `workbench class` until Ctrl-C; once if its output goes to a file or another program."""
+    from .teach.roster import Class, in_color
+
+    students = Class(options.folder.expanduser(), options.lesson)
+    live = sys.stdout.isatty() and not options.once
     try:
-        for file in files(source):
-            if file.parent.name == "instructor":
-                continue
-            target = folder / file.relative_to(source)
-            if not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, target)
-            elif not filecmp.cmp(file, target, shallow=False):
-                print(f"workbench: kept your {target}; it differs from the lesson as shipped. Rename it to get that one too.")
-    except OSError as error:
-        raise Refusal(f"the lessons cannot be copied into {folder}: {error}") from error
+        while True:
+            size = shutil.get_terminal_size()
+            try:
+                lines = students.look().lines(size.columns, size.lines if live else None)
+            except (ValueError, FileNotFoundError) as error:
+                if not live:
+                    raise Refusal(f"{str(error)[0].lower()}{str(error)[1:]}") from error
+                lines = [f"{error}", "", "Waiting for the first answer ..."]
+            if not live:
+                print(*lines, sep="\n")
+                return 0
+            print(CLEAR + "\n".join(map(in_color, lines)), end="", flush=True)
+            time.sleep(options.every)
+    except KeyboardInterrupt:
+        print()
+        return 0
 
 
-def lessons_folder() -> Path:
-    """The folder of the lessons: inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parent
-    for folder in (package / "lessons", package.parent / "notebooks"):
-        if folder.is_dir():
-            return folder
-    raise Refusal("the lessons are missing from this installation; install gradient-workbench again")
+def slides(options: argparse.Namespace) -> int:
+    """Run `workbench slides`."""
+    from .course.slides import write_slides
+
+    out = options.out.expanduser()
+    lesson = lesson_file(options.lesson)
+
+    def running(cell: int, cells: int) -> None:
+        if sys.stdout.isatty():
+            print(f"\rworkbench: {lesson.name}, cell {cell} of {cells - 1}", end="", flush=True)
+
+    count = write_slides(lesson, out, running)
+    print(f"{chr(13) if sys.stdout.isatty() else ''}workbench: {count} slides in {out}, {out.stat().st_size / 1e6:.1f} MB")
+    return 0
 
 
-def files(folder: Path) -> Iterator[Path]:
-    """Every file under `folder` that is not hidden or a cache."""
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and not any(part.startswith((".", "__")) for part in path.relative_to(folder).parts):
-            yield path
+def lesson_file(text: str) -> Path:
+    """The notebook at a path, or the shipped lesson with a number."""
+    if not text.isdecimal():
+        return Path(text).expanduser()
+    found = [path for path in sorted(lessons_folder().glob("*.ipynb")) if path.name.startswith(f"{int(text):02d}_")]
+    if not found:
+        raise Refusal(f"there is no lesson {text}")
+    return found[0]
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"course": course, "class": watch_class, "slides": slides}
 
 
 if __name__ == "__main__":

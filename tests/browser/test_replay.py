@@ -35,7 +35,7 @@ s"""
 
 
 @contextmanager
-def opened(browser: Browser, file: Path, dark: bool = False) -> Iterator[Page]:
+def opened(browser: Browser, file: Path, dark: bool = False, shown: str = "[data-testid=wb-root]") -> Iterator[Page]:
     """The file in a page without a network. Whatever the page complains about, and whatever it asks the network for, fails the test."""
     context = browser.new_context(viewport={"width": 1200, "height": 800}, offline=True, color_scheme="dark" if dark else "light")
     context.set_default_timeout(60_000)
@@ -45,7 +45,7 @@ def opened(browser: Browser, file: Path, dark: bool = False) -> Iterator[Page]:
     page.on("pageerror", lambda error: told.append(str(error)))
     page.on("request", lambda request: None if request.url.startswith(("file:", "blob:", "data:")) else told.append(request.url))
     page.goto(file.as_uri())
-    expect(page.get_by_test_id("wb-root")).to_be_visible()
+    expect(page.locator(shown)).to_be_visible()
     yield page
     context.close()
     assert told == []

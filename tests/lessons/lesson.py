@@ -17,6 +17,8 @@ import nbformat
 import pytest
 
 from workbench.course.editions import with_fast, with_notes
+from workbench.course.lesson import lessons_in
+from workbench.course.questions import points
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SAVED_LIMIT = 200_000  # bytes of one cell's outputs in the notebook file
@@ -73,6 +75,14 @@ class Lesson:
                 nbformat.validate(nbformat.read(path, as_version=4))
                 for cell in nbformat.read(path, as_version=4).cells:
                     assert not cell.get("outputs") and cell.get("execution_count") is None
+
+    def test_course_and_syllabus_find_what_they_need(self):
+        lesson = next(one for one in lessons_in(FOLDER) if one.name == self.name)
+        assert set(points(lesson.notebook)) == set(self.answers)
+        assert lesson.title and lesson.goals and lesson.exercises
+        if lesson.notes is not None:
+            assert lesson.minutes, "the title cell says how long the lesson takes, such as `It takes about 45 minutes`"
+            assert all(lesson.solutions), "the notes after `exercises` answer each exercise, and begin each answer with its number"
 
     def test_no_cell_fails_or_warns(self, run):
         for cell in run.cells:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 VIEW = Path(__file__).parent.parent / "jupyter" / "static" / "replay.js"
 
 # Unpacks and runs the view; the browser accepts only the script with the hash in the policy.
-_START = """
+START = """
 const element = (id) => document.getElementById(id);
 const packed = Uint8Array.from(atob(element("script").textContent), (char) => char.charCodeAt(0));
 (async () => {
@@ -19,7 +20,7 @@ const packed = Uint8Array.from(atob(element("script").textContent), (char) => ch
   script.textContent = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
   document.body.append(script);
 })().catch((error) => {
-  element("view").textContent = `This replay cannot be shown: ${error.message} A browser of 2023 or later is needed.`;
+  document.querySelector("main").textContent = `This replay cannot be shown: ${error.message} A browser of 2023 or later is needed.`;
 });
 """.strip()
 
@@ -41,33 +42,46 @@ def html(title: str, facts: list[str], data: bytes, stills: dict[str, str]) -> s
 
     Raises RuntimeError if the view has not been built.
     """
-    script = _script()
-    policy = (
-        f"default-src 'none'; script-src '{_hash(_START)}' '{_hash(script)}'; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
-    )
+    script = script_of()
     told = "".join(f"<p>{escape(fact)}</p>" for fact in facts)
     still = stills.get("image/svg+xml", "")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy_of(script.text))}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
         f"<header><h1>{escape(title)}</h1>{told}<h2>The graph, its steps and tensors</h2></header>\n"
         f'<main id="view"><noscript>{still}<pre>{escape(stills.get("text/plain", ""))}</pre></noscript></main>\n'
         f'<script type="application/octet-stream" id="data">{base64.b64encode(data).decode()}</script>\n'
-        f'<script type="application/octet-stream" id="script">{_packed(script)}</script>\n<script>{_START}</script>\n</body>\n</html>\n'
+        f'<script type="application/octet-stream" id="script">{script.packed}</script>\n<script>{START}</script>\n</body>\n</html>\n'
     )
 
 
-def _script() -> str:
+@dataclass(frozen=True)
+class Script:
+    """The view's script."""
+
+    text: str
+
+    @property
+    def packed(self) -> str:
+        """Compressed, as base64, for the element that `START` unpacks."""
+        return base64.b64encode(gzip.compress(self.text.encode(), 9, mtime=0)).decode()
+
+
+def script_of() -> Script:
+    """The script that shows replays. Raises RuntimeError if it has not been built."""
     if not VIEW.exists():
         raise RuntimeError("The view of the replay is not built. Run `npm ci` and `npm run build` in extension/.")
-    return VIEW.read_text(encoding="utf-8").strip()
+    return Script(VIEW.read_text(encoding="utf-8").strip())
 
 
-def _packed(script: str) -> str:
-    return base64.b64encode(gzip.compress(script.encode(), 9, mtime=0)).decode()
+def policy_of(script: str) -> str:
+    """The content security policy of a page that runs `START` and the script, and nothing else."""
+    return (
+        f"default-src 'none'; script-src '{_hash(START)}' '{_hash(script)}'; style-src 'unsafe-inline'; img-src data: blob:; "
+        "base-uri 'none'; form-action 'none'"
+    )
 
 
 def _hash(script: str) -> str:

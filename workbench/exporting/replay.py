@@ -83,13 +83,13 @@ def _scenes(session: Session, room: Room) -> list[dict[str, Any] | None]:
         if stepper is not None:
             one.recording, one.graph, one.stepper = stepper.recording, stepper.graph, stepper
         conversation = Conversation(one, room)
-        with _put_back(stepper):
+        with put_back(stepper):
             scenes[number] = _asked(conversation, stepper)
             if number == session.number:
                 conversation.deeper(stepper)
         deeper.append((conversation, stepper))
     for conversation, stepper in deeper[1:]:
-        with _put_back(stepper):
+        with put_back(stepper):
             conversation.deeper(stepper)
     return scenes
 
@@ -112,7 +112,7 @@ def _asked(conversation: Conversation, stepper: Stepper | None) -> dict[str, Any
 
 
 @contextmanager
-def _put_back(stepper: Stepper | None) -> Iterator[None]:
+def put_back(stepper: Stepper | None) -> Iterator[None]:
     """Restore the position of the pass at exit."""
     if stepper is None:
         yield

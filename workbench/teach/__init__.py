@@ -3,6 +3,7 @@
 from .ask import follow, lesson, level, modes, present, quiz
 from .grading import grade
 from .lessons import Say as say
+from .roster import roster
 from .seeded import sabotage
 
-__all__ = ["follow", "grade", "lesson", "level", "modes", "present", "quiz", "sabotage", "say"]
+__all__ = ["follow", "grade", "lesson", "level", "modes", "present", "quiz", "roster", "sabotage", "say"]

@@ -108,6 +108,8 @@ def plain(tree: Formula | str) -> str:
         return f"{inside[0]}_{inside[1]}^{inside[2]}"
     if tag == "msqrt":
         return f"√({''.join(inside)})"
+    if tag == "mover" and len(inside[0]) == 1:
+        return inside[0] + _OVER.get(inside[1], inside[1])
     return "".join(inside)
 
 
@@ -125,6 +127,7 @@ _SIGNS = {
     "top": "⊤", "langle": "⟨", "rangle": "⟩", "sim": "∼", "propto": "∝", "equiv": "≡", "circ": "∘", "ast": "∗",
     "{": "{", "}": "}", "%": "%", "_": "_", "$": "$", "&": "&", "#": "#",
 }  # fmt: skip
+_OVER = {"¯": "\u0304", "^": "\u0302", "˙": "\u0307", "~": "\u0303", "→": "\u20d7"}  # the accents as combining characters
 _ACCENTS = {"bar": "¯", "hat": "^", "dot": "˙", "tilde": "~", "vec": "→"}
 _WORDS = {"exp", "log", "ln", "sin", "cos", "tan", "tanh", "max", "min", "softmax"}
 _TOKEN = re.compile(r"\\(?:[A-Za-z]+|.)|\d+(?:\.\d+)?|\s+|.", re.DOTALL)
@@ -223,6 +226,6 @@ def _command(name: str, tokens: list[str], depth: int) -> Formula:
         return ["mo", _SIGNS[name]]
     if name in _WORDS:
         return ["mi", name]
-    if name in (",", ";", " ", "quad", "!"):
+    if name in (",", ";", ":", " ", "quad", "qquad", "!"):
         return ["mspace"]
     return ["mtext", f"\\{name}"]

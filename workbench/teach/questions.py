@@ -75,7 +75,7 @@ class Question:
             self.feedback = str(error)
             return self.feedback
         given = sheet.current.given(self.name)
-        sheet.current.keep(self.name, sheet.Given(text, given.attempts + 1, False))
+        sheet.current.keep(self.name, sheet.Given(text, given.attempts + 1, False, right=right))
         self._is(right, told)
         return self.feedback
 
@@ -108,7 +108,10 @@ class Question:
             self.feedback = "The answer was edited in the file and counts no more. Answer again."
             return
         try:
-            self._is(*self.judge(given.answer))
+            right, told = self.judge(given.answer)
+            self._is(right, told)
+            if given.right is not right:
+                sheet.current.keep(self.name, replace(given, right=right))
         except judge.Unreadable as error:
             self.feedback = str(error)
         if given.revealed:

@@ -1,20 +1,31 @@
-"""The answer sheet: which question got which answer, kept in a JSON file for grading. It never contains the right answers."""
+"""The answer sheet: which question got which answer, kept in a JSON file for grading. It never contains the right answers.
+
+The file also says which answers are right, for a teacher who follows the class; grading judges them again.
+"""
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
 import os
+import re
 import tempfile
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from ..base.readable import encodable
+from .markup import plain
 
 if TYPE_CHECKING:
     from .questions import Question
 
 FORMAT = "gradient-workbench answers"
 VERSION = 1
+CLASS = "WORKBENCH_CLASS"  # the environment variable with the folder in which a teacher follows the class
+PROMPT = 200  # characters of a question's text
 
 
 @dataclass(frozen=True)
@@ -25,6 +36,7 @@ class Given:
     attempts: int = 0
     revealed: bool = False
     edited: bool = False  # in the file, by hand
+    right: bool | None = None  # None: not judged
 
 
 class Sheet:
@@ -34,6 +46,7 @@ class Sheet:
         self.questions: dict[str, Question] = {}
         self.answers: dict[str, Given] = {}
         self.file: Path | None = None
+        self._alone = False  # whether the class's folder could not be written
 
     def add(self, question: Question) -> None:
         """Add a question, replacing one with the same id; its answers are kept."""
@@ -46,7 +59,7 @@ class Sheet:
         """Store an answer, in the file too."""
         self.answers[name] = given
         if self.file is not None:
-            self.write(self.file)
+            self._save(self.file)
 
     def save(self, file: str | os.PathLike) -> Path:
         """Write the answers into `file`, now and after each further one. Answers already in it are loaded."""
@@ -54,29 +67,57 @@ class Sheet:
         if path.exists():
             self.answers = {**read(path), **self.answers}
         self.file = path
-        self.write(path)
+        self._save(path)
         return path
+
+    def _save(self, path: Path) -> None:
+        """Write the file, and a copy for the teacher into `WORKBENCH_CLASS/<user>/` if there is such a folder."""
+        self.write(path)
+        folder = os.environ.get(CLASS, "")
+        if not folder or self._alone or "NBGRADER_EXECUTION" in os.environ:
+            return
+        mine = Path(folder) / user()
+        try:
+            mine.mkdir(mode=0o750, exist_ok=True)  # of the folder's group, if the folder passes its group on
+            self.write(mine / path.name)
+        except OSError as error:
+            self._alone = True
+            warnings.warn(f"Your teacher cannot see your answers: {error.strerror} ({CLASS} is {folder})", stacklevel=4)
 
     def write(self, path: Path) -> None:
         """Write the file atomically. Answers edited by hand get no valid seal."""
         answers = {name: _entry(name, given) for name, given in sorted(self.answers.items())}
-        write_whole(path, json.dumps({"format": FORMAT, "version": VERSION, "answers": answers}, indent=1, ensure_ascii=False))
+        asked = {name: " ".join(map(plain, question.prompt))[:PROMPT] for name, question in self.questions.items()}
+        whole = {"format": FORMAT, "version": VERSION, "questions": asked, "answers": answers}
+        write_whole(path, json.dumps(encodable(whole), indent=1, ensure_ascii=False))
 
     def clear(self) -> None:
         """Forget questions, answers and the file name; the file itself is kept."""
         self.questions.clear()
         self.answers.clear()
         self.file = None
+        self._alone = False
+
+
+def user() -> str:
+    """The name under which the teacher sees the answers: the hub's for this user, or the system's."""
+    return re.sub(r"[^\w.@-]", "_", os.environ.get("JUPYTERHUB_USER") or getpass.getuser()).lstrip(".") or "_"
 
 
 def seal(name: str, given: Given) -> str:
     """A 16-digit hexadecimal checksum that no longer matches once an answer is edited by hand. It is not a secret."""
-    text = json.dumps([FORMAT, name, given.answer, given.attempts, given.revealed])
+    judged = [] if given.right is None else [given.right]
+    text = json.dumps([FORMAT, name, given.answer, given.attempts, given.revealed, *judged])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read(path: Path) -> dict[str, Given]:
     """Read the answers in a file. Raises ValueError, with the reason, if it is not a file of answers."""
+    return contents(path)[0]
+
+
+def contents(path: Path) -> tuple[dict[str, Given], dict[str, str]]:
+    """Read a file: the answers, and the texts of the questions that had been asked, in order. Raises ValueError as `read` does."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -91,19 +132,24 @@ def read(path: Path) -> dict[str, Given]:
         if given is None:
             raise ValueError(f"{path.name}: the answer to {name!r} is damaged.")
         answers[name] = given if entry.get("seal") == seal(name, given) else replace(given, edited=True)
-    return answers
+    asked = data.get("questions", {})
+    if not isinstance(asked, dict) or not all(isinstance(text, str) for text in asked.values()):
+        raise ValueError(f"{path.name}: its list of questions is damaged.")
+    return answers, asked
 
 
 def _entry(name: str, given: Given) -> dict[str, Any]:
     sealed = "" if given.edited else seal(name, given)
-    return {"answer": given.answer, "attempts": given.attempts, "revealed": given.revealed, "seal": sealed}
+    judged = {} if given.right is None else {"right": given.right}
+    return {"answer": given.answer, "attempts": given.attempts, "revealed": given.revealed, **judged, "seal": sealed}
 
 
 def _given(entry: Any) -> Given | None:
     fields = ("answer", str), ("attempts", int), ("revealed", bool)
     if not isinstance(entry, dict) or not all(type(entry.get(key)) is kind for key, kind in fields):
         return None
-    return Given(entry["answer"], entry["attempts"], entry["revealed"])
+    right = entry.get("right")
+    return None if right is not None and type(right) is not bool else Given(*(entry[key] for key, _ in fields), right=right)
 
 
 def write_whole(path: Path, text: str) -> None:

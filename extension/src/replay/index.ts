@@ -1,6 +1,7 @@
-// Shows replays: the one of a stand-alone page, or each of a page that embeds several. The same view as in a notebook, with data for a kernel.
+// Shows replays: the one of a stand-alone page, those of slides, or each of a page that embeds several. The same view as in a notebook, with data for a kernel.
 
 import view from "../view/index";
+import { present } from "./deck";
 import { embed } from "./embed";
 import { readReplay } from "./file";
 import { ReplayKernel } from "./kernel";
@@ -16,7 +17,10 @@ async function open(el: HTMLElement, data: string): Promise<void> {
 }
 
 const data = document.getElementById("data");
-if (data) {
+const deck = document.getElementById("deck");
+if (deck) {
+  present(deck);
+} else if (data) {
   const el = document.getElementById("view")!;
   open(el, data.textContent!).catch((error: unknown) => {
     const why = error instanceof Error ? error.message : String(error);
