@@ -11,7 +11,7 @@ from workbench.course.editions import with_fast
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "site"))
-from executed import told  # noqa: E402
+from executed import missing, told  # noqa: E402
 from sources import linked, on_site, relinked, submenu  # noqa: E402
 
 
@@ -19,7 +19,14 @@ def test_a_lesson_is_told_by_its_first_question_else_by_its_first_paragraph():
     text = "# Lesson 8 · Words\n\nLetters are no numbers. So which one\nis `e`? Say 5.\n\nIt takes 30-50 minutes: ..."
     assert told(text) == ("Lesson 8 · Words", "So which one is `e`?", "30–50")
     assert told("# Lesson 3 · Bugs\n\nThey run.\nAnd fail.\n\n1. one") == ("Lesson 3 · Bugs", "They run. And fail.", "")
+    assert told("# L\n\nIs it? **Why\nnot?** So.\n\n| part | minutes |\n|---|---|\n| 1 | 12 |\n| 2 | 3 |")[1:] == ("Why not?", "15")
     assert told("# L\n\nWe ask: *does it learn?* Yes.")[1] == "Does it learn?"
+
+
+def test_a_lesson_whose_packages_are_missing_is_not_run():
+    cells = [{"cell_type": "code", "source": "import numpy.linalg\n  import no\nfrom no_such_package.part import x\nimport engine"}]
+    assert missing({"cells": cells}) == "no_such_package"
+    assert missing({"cells": [{**cells[0], "cell_type": "markdown"}]}) == ""
 
 
 def test_links_lead_to_the_page_the_lesson_or_the_repository():

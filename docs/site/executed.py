@@ -10,11 +10,12 @@ import shutil
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from html import escape
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from figures import presented
 from nbclient import NotebookClient
 
 from workbench.course.editions import with_fast
@@ -30,7 +31,10 @@ This page is a recorded run of the lesson. Every view in it is live: step throug
 your answers judged, run the lesson yourself: `workbench lab` opens it in JupyterLab, or
 <a href="{name}.ipynb" download>download the notebook</a>.
 ```"""
-VIEW = "application/vnd.jupyter.widget-view+json"
+UNRUN = """```{{admonition}} About this page
+This page has the text and the code of the lesson, but no outputs: it needs {needed}, and was built without.
+<a href="{name}.ipynb" download>Download the notebook</a> to run it.
+```"""
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,16 @@ def lesson(name: str, fast: bool, cache: Path, code: str) -> Lesson:
     """Run one lesson in a fresh kernel and an empty folder, unless the cache has its run by this code. Raises CellExecutionError."""
     source = (FOLDER / f"{name}.ipynb").read_text(encoding="utf-8")
     notebook = json.loads(source)
-    key = hashlib.sha256(f"{code} {fast} {source}".encode()).hexdigest()[:16]
+    needed = missing(notebook)
+    key = hashlib.sha256(f"{code} {fast} {needed} {source}".encode()).hexdigest()[:16]
     folder = cache / name / key
     if not folder.exists():
         shutil.rmtree(folder.parent, ignore_errors=True)
         with tempfile.TemporaryDirectory() as made:
-            print(f"{name}: running", flush=True)
-            run(name, with_fast(notebook, fast), Path(made))
-            shutil.copytree(made, folder)
+            print(f"{name}: {f'not run, since {needed} is missing' if needed else 'running'}", flush=True)
+            run(name, with_fast(notebook, fast), Path(made), needed)
+            shutil.copytree(made, folder.with_suffix(".part"))
+            folder.with_suffix(".part").rename(folder)  # a folder that is there is whole
     text = "".join(notebook["cells"][0]["source"])
     return Lesson(name, *told(text), folder)
 
@@ -71,23 +77,35 @@ def fingerprint() -> str:
     """A hash of all code that a lesson's output depends on: the engine, the workbench with its data, and what runs and captures it."""
     found = hashlib.sha256()
     files = [path for package in ("engine", "workbench") for path in (ROOT / package).rglob("*") if path.is_file()]
-    for path in sorted(files + [Path(__file__), Path(__file__).with_name("capture.py")]):
+    for path in sorted(files + [Path(__file__), *(Path(__file__).with_name(name) for name in ("capture.py", "figures.py"))]):
         if "__pycache__" not in path.parts and "static" not in path.parts:  # the view reads what is captured, and does not change it
             found.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return found.hexdigest()
 
 
 def told(text: str) -> tuple[str, str, str]:
-    """The title of a lesson, the question it asks (else how it begins) and its minutes, from the text of its first cell."""
+    """The title of a lesson, its question and its minutes, from the text of its first cell.
+
+    The question is the first one in bold, else the first one; without any, the first paragraph.
+    """
     head, *paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
-    found = (re.search(r"(?:^|(?<=[.!?:] ))[^.!?:]*\?", paragraph) for paragraph in paragraphs)
+    sentence = r"(?:^|(?<=[.!?:] ))[^.!?:]*\?"
+    found = (re.search(pattern, part) for pattern in (r"(?<=\*\*)[^*]*\?(?=\*\*)", sentence) for part in paragraphs)
     question = next((one[0] for one in found if one), paragraphs[0]).strip("*_ ")
-    minutes = re.search(r"(\d+(?:\s*[-–]\s*\d+)?) minutes", text)
-    return head.lstrip("# "), question[:1].upper() + question[1:], minutes[1].replace("-", "–") if minutes else ""
+    parts = [int(number) for number in re.findall(r"^\|.*\| *(\d+) *\|$", text, re.MULTILINE)]
+    minutes = re.search(r"(\d+(?:[-–]\d+)?) minutes", text)
+    return head.lstrip("# "), question[:1].upper() + question[1:], minutes[1].replace("-", "–") if minutes else str(sum(parts) or "")
 
 
-def run(name: str, notebook: dict[str, Any], folder: Path) -> None:
-    """Execute a notebook, and write it to `folder` with the files of its views in `folder/views`."""
+def missing(notebook: dict[str, Any]) -> str:
+    """The packages that a lesson imports and that are not installed, such as PyTorch; "" if it can run."""
+    code = "\n".join("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
+    names = dict.fromkeys(re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE))
+    return " and ".join(name for name in names if find_spec(name) is None)
+
+
+def run(name: str, notebook: dict[str, Any], folder: Path, needed: str = "") -> None:
+    """Execute a notebook unless it needs a package, and write it to `folder` with the files of its views in `folder/views`."""
     nb: Any = nbformat.from_dict(notebook)
     views = folder / "views"
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as captured:
@@ -100,52 +118,12 @@ def run(name: str, notebook: dict[str, Any], folder: Path) -> None:
             install = f"__import__('capture').install({captured!r}, {BUDGET}, {SECONDS})"
             nb.cells.insert(0, nbformat.v4.new_code_cell(install))
             client.execute_cell(nb.cells[0], 0, store_history=False)
-            for index, cell in enumerate(nb.cells[1:], start=1):
+            for index, cell in enumerate([] if needed else nb.cells[1:], start=1):
                 client.execute_cell(cell, index, execution_count=client.code_cells_executed)
             del nb.cells[0]
         views.mkdir()
-        nb.cells.insert(1, nbformat.v4.new_markdown_cell(NOTE.format(name=name)))
+        nb.cells.insert(1, nbformat.v4.new_markdown_cell((UNRUN if needed else NOTE).format(name=name, needed=needed)))
         for cell in nb.cells:
             presented(name, cell, Path(captured), views)
     nb.metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}, "hide-toc": True}
     nbformat.write(nb, folder / f"{name}.ipynb")
-
-
-def presented(name: str, cell: Any, captured: Path, views: Path) -> None:
-    """Prepare a cell for the page: views become figures, code that JupyterLab folds is folded, plots get a text for screen readers."""
-    if cell.cell_type != "code":
-        return
-    if cell.metadata.get("jupyter", {}).get("source_hidden"):
-        cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
-    cell.metadata["mystnb"] = {"image": {"alt": cell.metadata.get("alt", "A plot made by the code above.")}}
-    for number, output in enumerate(cell.outputs):
-        data = output.get("data", {})
-        if VIEW in data:
-            model = data[VIEW]["model_id"]
-            if not (captured / f"{model}.replay").exists():
-                raise RuntimeError(f"{name}, cell {cell.id}: its view was displayed, but no replay of it was made; see the cell's errors.")
-            output["data"] = {"text/html": figure(captured, model, views, f"{cell.id}-{number}")}
-
-
-def figure(captured: Path, model: str, views: Path, id: str) -> str:
-    """The HTML of a view: its saved picture, or its text, in a box that replay.js fills with the live view. Writes its files to `views`."""
-    about = json.loads((captured / f"{model}.json").read_text(encoding="utf-8"))
-    data = (captured / f"{model}.replay").read_bytes()
-    name = hashlib.sha256(data).hexdigest()[:16]
-    (views / f"{name}.replay").write_bytes(data)
-    text = about["stills"]["text/plain"]
-    still = f"<pre>{escape(text)}</pre>"
-    if svg := about["stills"].get("image/svg+xml"):
-        (views / f"{name}.svg").write_text(svg, encoding="utf-8")
-        width, height = re.findall(r'(?:width|height)="(\d+)"', svg)[:2]
-        alt = escape(text.partition("\n")[0])
-        still = f'<img src="../views/{name}.svg" alt="{alt}" width="{width}" height="{height}" loading="lazy">'
-    kind = "card" if about["card"] else "steps" if about["steps"] else "graph"
-    facts = [] if about["card"] else [about["facts"]] if about["steps"] else ["Click a box to see its values."]
-    facts += [] if about["whole"] else ["Some details are left out here; the notebook has them all."]
-    facts += ["To have your answer judged, run the lesson in a notebook."] if about["asks"] else []
-    caption = f"<figcaption>{escape(' '.join(facts))}</figcaption>" if facts else ""
-    return (
-        f'<figure class="replay {kind}" id="{escape(id)}"><h3 class="unseen">Live view</h3>'
-        f'<div class="stage" data-replay="../views/{name}.replay">{still}</div>{caption}</figure>'
-    )
