@@ -1,4 +1,4 @@
-"""`torchvision.datasets`: datasets in torchvision's folder layout, read from local files. Nothing is downloaded."""
+"""`torchvision.datasets`: datasets in torchvision's folder layout, read from local files; `download=True` fetches missing ones."""
 
 from .cifar import CIFAR10, CIFAR100
 from .fakedata import FakeData

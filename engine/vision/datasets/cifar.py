@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from . import pickles
+from .download import fetch, unpack
 from .vision import VisionDataset, absent
 
 
@@ -17,10 +18,12 @@ class CIFAR10(VisionDataset):
     """CIFAR-10: 50,000 training and 10,000 test images of ten classes, 32 x 32 pixels, RGB.
 
     Reads data_batch_1 to data_batch_5, test_batch and batches.meta in root/cifar-10-batches-py. `data` is a uint8 array (N, 32, 32, 3),
-    `targets` a list of ints. `download` is ignored; raises RuntimeError if files are missing.
+    `targets` a list of ints. With `download`, missing files are fetched; without it, RuntimeError is raised.
     """
 
     base_folder = "cifar-10-batches-py"
+    url = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz"
+    filename, tgz_md5 = "cifar-10-python.tar.gz", "c58f30108f718f92721af3b95e74349a"
     _train, _test = tuple(f"data_batch_{i}" for i in range(1, 6)), ("test_batch",)
     _meta, _names_key, _labels_key = "batches.meta", "label_names", "labels"
     _where = (
@@ -38,7 +41,10 @@ class CIFAR10(VisionDataset):
     ):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train
-        self.download()  # checks that the files exist, whatever the argument
+        if download:
+            self.download()
+        if not self._check_integrity():
+            raise absent(type(self).__name__, os.path.join(self.root, self.base_folder), self._wanted(), self._where)
         images: list[numpy.ndarray] = []
         self.targets: list[int] = []
         for name in self._train if train else self._test:
@@ -70,10 +76,17 @@ class CIFAR10(VisionDataset):
         return data, [int(label) for label in labels]
 
     def download(self) -> None:
-        """Raise RuntimeError, naming the expected files, if any is missing. Nothing is downloaded."""
-        wanted = (*(self._train if self.train else self._test), self._meta)
-        if not all(os.path.isfile(self._path(name)) for name in wanted):
-            raise absent(type(self).__name__, os.path.join(self.root, self.base_folder), wanted, self._where)
+        """Download the archive if files are missing, and unpack it. Raises RuntimeError if that fails."""
+        if not self._check_integrity():
+            archive = os.path.join(self.root, self.filename)
+            fetch([self.url], archive, self.tgz_md5)
+            unpack(archive, self.root, self.base_folder, self.base_folder)
+
+    def _wanted(self) -> tuple[str, ...]:
+        return (*(self._train if self.train else self._test), self._meta)
+
+    def _check_integrity(self) -> bool:
+        return all(os.path.isfile(self._path(name)) for name in self._wanted())
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         from PIL import Image
@@ -91,6 +104,8 @@ class CIFAR100(CIFAR10):
     """CIFAR-100: like CIFAR-10, with a hundred classes, from train, test and meta in root/cifar-100-python."""
 
     base_folder = "cifar-100-python"
+    url = "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz"
+    filename, tgz_md5 = "cifar-100-python.tar.gz", "eb9058c3a382ffc7106e4002c42a8d85"
     _train, _test = ("train",), ("test",)
     _meta, _names_key, _labels_key = "meta", "fine_label_names", "fine_labels"
     _where = "They are in the archive of CIFAR's python version."

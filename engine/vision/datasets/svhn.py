@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from .download import fetch
 from .vision import VisionDataset, absent, checked_choice
 
 
@@ -17,6 +18,15 @@ class SVHN(VisionDataset):
 
     `data` is a uint8 array (N, 3, 32, 32), `labels` an int array; the digit 0, stored as 10 in the files, is 0.
     """
+
+    split_list = {  # address, file, MD5
+        split: [f"http://ufldl.stanford.edu/housenumbers/{split}_32x32.mat", f"{split}_32x32.mat", md5]
+        for split, md5 in {
+            "train": "e26dedcc434d2e4c54c9b2d4a06d8373",
+            "test": "eb5a983be6a315427106f1b164d9cef3",
+            "extra": "a93ce644f1a588dc4d68dda5feec44a7",
+        }.items()
+    }
 
     def __init__(
         self,
@@ -29,13 +39,16 @@ class SVHN(VisionDataset):
         super().__init__(root, transform=transform, target_transform=target_transform)
         self.split = checked_choice(split, "split", ("train", "extra", "test"))
         self.filename = f"{split}_32x32.mat"
-        self.download()
+        if download:
+            self.download()
+        if not os.path.isfile(os.path.join(self.root, self.filename)):
+            raise absent("SVHN", self.root, [self.filename], "SVHN (format 2, cropped digits) is published by Stanford University.")
         self.data, self.labels = self._load()
 
     def download(self) -> None:
-        """Raise RuntimeError, naming the expected file, if it is missing. Nothing is downloaded."""
-        if not os.path.isfile(os.path.join(self.root, self.filename)):
-            raise absent("SVHN", self.root, [self.filename], "SVHN (format 2, cropped digits) is published by Stanford University.")
+        """Download the split's file if it is missing. Raises RuntimeError if that fails."""
+        url, name, md5 = self.split_list[self.split]
+        fetch([url], os.path.join(self.root, name), md5)
 
     def _load(self) -> tuple[numpy.ndarray, numpy.ndarray]:
         from scipy.io import loadmat

@@ -90,5 +90,5 @@ def checked_choice(value: Any, name: str, choices: Sequence[str]) -> str:
 def absent(dataset: str, folder: str | Path, missing: Sequence[str], where: str) -> RuntimeError:
     """Return the error for missing files: which files, their folder, and where the data is available."""
     return RuntimeError(
-        f"Dataset not found. {dataset} reads {', '.join(missing)} in {os.path.abspath(folder)}, and nothing is downloaded here. {where}"
+        f"Dataset not found. {dataset} reads {', '.join(missing)} in {os.path.abspath(folder)}; download=True downloads them. {where}"
     )
