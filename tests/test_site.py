@@ -8,19 +8,24 @@ from pathlib import Path
 import pytest
 
 from workbench.course.editions import with_fast
+from workbench.course.lesson import Lesson
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs" / "site"))
-from executed import missing, told  # noqa: E402
+from executed import missing  # noqa: E402
 from sources import linked, on_site, relinked, submenu  # noqa: E402
 
 
-def test_a_lesson_is_told_by_its_first_question_else_by_its_first_paragraph():
-    text = "# Lesson 8 · Words\n\nLetters are no numbers. So which one\nis `e`? Say 5.\n\nIt takes 30-50 minutes: ..."
-    assert told(text) == ("Lesson 8 · Words", "So which one is `e`?", "30–50")
-    assert told("# Lesson 3 · Bugs\n\nThey run.\nAnd fail.\n\n1. one") == ("Lesson 3 · Bugs", "They run. And fail.", "")
-    assert told("# L\n\nIs it? **Why\nnot?** So.\n\n| part | minutes |\n|---|---|\n| 1 | 12 |\n| 2 | 3 |")[1:] == ("Why not?", "15")
-    assert told("# L\n\nWe ask: *does it learn?* Yes.")[1] == "Does it learn?"
+def test_the_question_of_a_lesson_is_its_own_else_the_first_in_bold_else_the_first():
+    def question(text, **metadata):
+        return Lesson(
+            "08_words", {"cells": [{"id": "title", "cell_type": "markdown", "metadata": metadata, "source": [text]}]}, None
+        ).question
+
+    assert question("# Lesson 8 · Words\n\nLetters are no numbers. So which one\nis `e`? Say 5.") == "So which one is `e`?"
+    assert question("# Is it?\n\nWho knows? **Why\nnot?** So.") == "Why not?"
+    assert question("# L\n\nWho knows?", question="How much?") == "How much?"
+    assert question("# L\n\nIt fails.") == ""
 
 
 def test_a_lesson_whose_packages_are_missing_is_not_run():

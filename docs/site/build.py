@@ -16,8 +16,10 @@ from sphinx.cmd.build import build_main
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
-from executed import FOLDER, ROOT, lessons  # noqa: E402
+from executed import FOLDER, ROOT, executed  # noqa: E402
 from sources import put_together  # noqa: E402
+
+from workbench.course.lesson import lessons_in  # noqa: E402
 
 CACHE = ROOT / ".site"
 LIMIT = 25_000_000  # bytes of the whole site
@@ -28,11 +30,12 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--fast", action="store_true", help="run the lessons in their short form")
-    parser.add_argument("--lessons", nargs="*", default=sorted(path.stem for path in FOLDER.glob("*.ipynb")), metavar="NAME")
+    parser.add_argument("--lessons", nargs="*", metavar="NAME", help="build these only (default: all)")
     parser.add_argument("--cache", type=Path, default=CACHE, help="where executed lessons are kept (default: .site)")
     options = parser.parse_args(argv)
     out, source = options.folder, options.cache / "source"
-    made = lessons(options.lessons, options.fast, options.cache / "lessons")
+    lessons = [one for one in lessons_in(FOLDER) if not options.lessons or one.name in options.lessons]
+    made = executed(lessons, options.fast, options.cache / "lessons")
     put_together(source, made, repository())
     html = options.cache / "html"
     shutil.rmtree(html, ignore_errors=True)
@@ -41,9 +44,9 @@ def main(argv: list[str] | None = None) -> int:
         return status
     shutil.rmtree(out, ignore_errors=True)
     shutil.copytree(html, out, ignore=shutil.ignore_patterns("_sources", "*.pickle", ".buildinfo*", "objects.inv"))
-    for lesson in made:
-        shutil.copytree(lesson.folder / "views", out / "views", dirs_exist_ok=True)
-        shutil.copyfile(FOLDER / f"{lesson.name}.ipynb", out / "lessons" / f"{lesson.name}.ipynb")
+    for one in made:
+        shutil.copytree(one.folder / "views", out / "views", dirs_exist_ok=True)
+        shutil.copyfile(FOLDER / f"{one.name}.ipynb", out / "lessons" / f"{one.name}.ipynb")
     (out / ".nojekyll").touch()  # GitHub Pages leaves out folders that begin with _ otherwise
     files = sorted((path for path in out.rglob("*") if path.is_file()), key=lambda path: -path.stat().st_size)
     size = sum(path.stat().st_size for path in files)

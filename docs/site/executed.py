@@ -16,14 +16,14 @@ from typing import Any
 
 import nbformat
 from figures import presented
-from nbclient import NotebookClient
 
 from workbench.course.editions import with_fast
+from workbench.course.lesson import Lesson
+from workbench.jupyter.capturing import Limits, captured
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks"
-BUDGET = 1_200_000  # bytes of data of a lesson's views; 14 lessons leave 8 MB of the site for everything else
-SECONDS = 15.0  # to compute the data of one view
+LIMITS = Limits(1_200_000, most=500_000, least=100_000, part=1 / 3, drawings=False)  # 14 lessons leave 8 MB for everything else
 CELL_SECONDS = 900
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # for each of as many kernels as there are cores
 NOTE = """```{{admonition}} About this page
@@ -38,63 +38,48 @@ This page has the text and the code of the lesson, but no outputs: it needs {nee
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """A lesson as it is told on the front page, and the folder with its executed notebook and the files of its views."""
+class Executed:
+    """A lesson, and the folder with its executed notebook and the files of its views."""
 
-    name: str
-    title: str
-    question: str
-    minutes: str  # "" if the lesson does not say
+    lesson: Lesson
     folder: Path
 
+    @property
+    def name(self) -> str:
+        return self.lesson.name
 
-def lessons(names: list[str], fast: bool, cache: Path) -> list[Lesson]:
-    """Run these lessons, except those in the cache, as many at a time as there are cores."""
+
+def executed(lessons: list[Lesson], fast: bool, cache: Path) -> list[Executed]:
+    """Run these lessons, except those in the cache, as many at a time as there are cores, each with one thread."""
+    os.environ.update(ONE_THREAD)  # the kernels inherit it
     code = fingerprint()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda name: lesson(name, fast, cache, code), names))
+        return list(pool.map(lambda lesson: Executed(lesson, kept(lesson, fast, cache, code)), lessons))
 
 
-def lesson(name: str, fast: bool, cache: Path, code: str) -> Lesson:
-    """Run one lesson in a fresh kernel and an empty folder, unless the cache has its run by this code. Raises CellExecutionError."""
-    source = (FOLDER / f"{name}.ipynb").read_text(encoding="utf-8")
-    notebook = json.loads(source)
-    needed = missing(notebook)
-    key = hashlib.sha256(f"{code} {fast} {needed} {source}".encode()).hexdigest()[:16]
-    folder = cache / name / key
+def kept(lesson: Lesson, fast: bool, cache: Path, code: str) -> Path:
+    """The folder in the cache with a run of this lesson by this code; runs it if there is none. Raises RuntimeError if a cell fails."""
+    needed = missing(lesson.notebook)
+    key = hashlib.sha256(f"{code} {fast} {needed} {json.dumps(lesson.notebook)}".encode()).hexdigest()[:16]
+    folder = cache / lesson.name / key
     if not folder.exists():
         shutil.rmtree(folder.parent, ignore_errors=True)
+        print(f"{lesson.name}: {f'not run, since {needed} is missing' if needed else 'running'}", flush=True)
         with tempfile.TemporaryDirectory() as made:
-            print(f"{name}: {f'not run, since {needed} is missing' if needed else 'running'}", flush=True)
-            run(name, with_fast(notebook, fast), Path(made), needed)
+            run(lesson.name, with_fast(lesson.notebook, fast), Path(made), needed)
             shutil.copytree(made, folder.with_suffix(".part"))
-            folder.with_suffix(".part").rename(folder)  # a folder that is there is whole
-    text = "".join(notebook["cells"][0]["source"])
-    return Lesson(name, *told(text), folder)
+        folder.with_suffix(".part").rename(folder)  # a folder that is there is whole
+    return folder
 
 
 def fingerprint() -> str:
     """A hash of all code that a lesson's output depends on: the engine, the workbench with its data, and what runs and captures it."""
     found = hashlib.sha256()
     files = [path for package in ("engine", "workbench") for path in (ROOT / package).rglob("*") if path.is_file()]
-    for path in sorted(files + [Path(__file__), *(Path(__file__).with_name(name) for name in ("capture.py", "figures.py"))]):
+    for path in sorted(files + [Path(__file__), Path(__file__).with_name("figures.py")]):
         if "__pycache__" not in path.parts and "static" not in path.parts:  # the view reads what is captured, and does not change it
             found.update(str(path.relative_to(ROOT)).encode() + path.read_bytes())
     return found.hexdigest()
-
-
-def told(text: str) -> tuple[str, str, str]:
-    """The title of a lesson, its question and its minutes, from the text of its first cell.
-
-    The question is the first one in bold, else the first one; without any, the first paragraph.
-    """
-    head, *paragraphs = [" ".join(part.split()) for part in text.split("\n\n")]
-    sentence = r"(?:^|(?<=[.!?:] ))[^.!?:]*\?"
-    found = (re.search(pattern, part) for pattern in (r"(?<=\*\*)[^*]*\?(?=\*\*)", sentence) for part in paragraphs)
-    question = next((one[0] for one in found if one), paragraphs[0]).strip("*_ ")
-    parts = [int(number) for number in re.findall(r"^\|.*\| *(\d+) *\|$", text, re.MULTILINE)]
-    minutes = re.search(r"(\d+(?:[-–]\d+)?) minutes", text)
-    return head.lstrip("# "), question[:1].upper() + question[1:], minutes[1].replace("-", "–") if minutes else str(sum(parts) or "")
 
 
 def missing(notebook: dict[str, Any]) -> str:
@@ -106,24 +91,17 @@ def missing(notebook: dict[str, Any]) -> str:
 
 def run(name: str, notebook: dict[str, Any], folder: Path, needed: str = "") -> None:
     """Execute a notebook unless it needs a package, and write it to `folder` with the files of its views in `folder/views`."""
-    nb: Any = nbformat.from_dict(notebook)
-    views = folder / "views"
-    with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as captured:
-        client = NotebookClient(
-            nb, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": here}}, record_timing=False
+    text = json.dumps(notebook)
+    try:
+        nb, found = (
+            (nbformat.reads(text, as_version=4), {}) if needed else captured(text, FOLDER, CELL_SECONDS, lambda at, count: None, LIMITS)
         )
-        paths = [str(ROOT), str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(paths)}
-        with client.setup_kernel(env=environment):
-            install = f"__import__('capture').install({captured!r}, {BUDGET}, {SECONDS})"
-            nb.cells.insert(0, nbformat.v4.new_code_cell(install))
-            client.execute_cell(nb.cells[0], 0, store_history=False)
-            for index, cell in enumerate([] if needed else nb.cells[1:], start=1):
-                client.execute_cell(cell, index, execution_count=client.code_cells_executed)
-            del nb.cells[0]
-        views.mkdir()
-        nb.cells.insert(1, nbformat.v4.new_markdown_cell((UNRUN if needed else NOTE).format(name=name, needed=needed)))
-        for cell in nb.cells:
-            presented(name, cell, Path(captured), views)
+    except RuntimeError as error:
+        raise RuntimeError(f"{name}: {error}") from error
+    views = folder / "views"
+    views.mkdir()
+    nb.cells.insert(1, nbformat.v4.new_markdown_cell((UNRUN if needed else NOTE).format(name=name, needed=needed)))
+    for cell in nb.cells:
+        presented(name, cell, found, views)
     nb.metadata = {"language_info": {"name": "python", "pygments_lexer": "ipython3"}, "hide-toc": True}
     nbformat.write(nb, folder / f"{name}.ipynb")

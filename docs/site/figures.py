@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from base64 import b64decode
 from html import escape
@@ -13,12 +12,13 @@ from typing import Any
 
 from PIL import Image
 
-VIEW = "application/vnd.jupyter.widget-view+json"
+from workbench.jupyter.capturing import VIEW, Captured
+
 PLOT = "A plot made by the code above."  # for screen readers, where a cell's metadata has no `alt`
 LOSSLESS = 250_000  # bytes of a plot; a larger one, such as many photographs, is compressed with small losses
 
 
-def presented(name: str, cell: Any, captured: Path, views: Path) -> None:
+def presented(name: str, cell: Any, found: dict[str, Captured], views: Path) -> None:
     """Prepare a cell for the page: views become figures, code that JupyterLab folds is folded, plots become small files with a text."""
     if cell.cell_type != "code":
         return
@@ -27,35 +27,31 @@ def presented(name: str, cell: Any, captured: Path, views: Path) -> None:
     for number, output in enumerate(cell.outputs):
         data = output.get("data", {})
         if VIEW in data:
-            model = data[VIEW]["model_id"]
-            if not (captured / f"{model}.replay").exists():
+            view = found.get(data[VIEW]["model_id"])
+            if view is None:
                 raise RuntimeError(f"{name}, cell {cell.id}: its view was displayed, but no replay of it was made; see the cell's errors.")
-            output["data"] = {"text/html": figure(captured, model, views, f"{cell.id}-{number}")}
+            output["data"] = {"text/html": figure(view, views, f"{cell.id}-{number}")}
         elif "image/png" in data:
             size = output["metadata"].get("image/png", {})
             output["data"] = {"text/html": plot(b64decode(data["image/png"]), size, views, cell.metadata.get("alt", PLOT))}
 
 
-def figure(captured: Path, model: str, views: Path, id: str) -> str:
+def figure(view: Captured, views: Path, id: str) -> str:
     """The HTML of a view: its saved picture, or its text, in a box that replay.js fills with the live view. Writes its files to `views`."""
-    about = json.loads((captured / f"{model}.json").read_text(encoding="utf-8"))
-    data = (captured / f"{model}.replay").read_bytes()
-    name = hashlib.sha256(data).hexdigest()[:16]
-    (views / f"{name}.replay").write_bytes(data)
-    text = about["stills"]["text/plain"]
-    still = f"<pre>{escape(text)}</pre>"
-    if svg := about["stills"].get("image/svg+xml"):
-        (views / f"{name}.svg").write_text(svg, encoding="utf-8")
-        width, height = re.findall(r'(?:width|height)="(\d+)"', svg)[:2]
-        alt = escape(text.partition("\n")[0])
+    name = hashlib.sha256(view.data).hexdigest()[:16]
+    (views / f"{name}.replay").write_bytes(view.data)
+    still = f"<pre>{escape(view.text)}</pre>"
+    if view.picture:
+        (views / f"{name}.svg").write_text(view.picture, encoding="utf-8")
+        width, height = re.findall(r'(?:width|height)="(\d+)"', view.picture)[:2]
+        alt = escape(view.text.partition("\n")[0])
         still = f'<img src="../views/{name}.svg" alt="{alt}" width="{width}" height="{height}" loading="lazy">'
-    kind = "card" if about["card"] else "steps" if about["steps"] else "graph"
-    facts = [] if about["card"] else [about["facts"]] if about["steps"] else ["Click a box to see its values."]
-    facts += [] if about["whole"] else ["Some details are left out here; the notebook has them all."]
-    facts += ["To have your answer judged, run the lesson in a notebook."] if about["asks"] else []
+    facts = {"card": [], "steps": [view.facts], "graph": ["Click a box to see its values."]}[view.kind]
+    facts += ["Some details are left out here; the notebook has them all."] if view.left else []
+    facts += ["To have your answer judged, run the lesson in a notebook."] if view.asks else []
     caption = f"<figcaption>{escape(' '.join(facts))}</figcaption>" if facts else ""
     return (
-        f'<figure class="replay {kind}" id="{escape(id)}"><h3 class="unseen">Live view</h3>'
+        f'<figure class="replay {view.kind}" id="{escape(id)}"><h3 class="unseen">Live view</h3>'
         f'<div class="stage" data-replay="../views/{name}.replay">{still}</div>{caption}</figure>'
     )
 

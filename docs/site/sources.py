@@ -8,7 +8,7 @@ import runpy
 import shutil
 from pathlib import Path
 
-from executed import ROOT, Lesson
+from executed import ROOT, Executed
 
 import workbench as wb
 
@@ -23,7 +23,7 @@ UNSEARCHED = "---\nnosearch: true\n---\n\n"
 ASSETS = {".png", ".svg", ".webp", ".gif", ".jpg", ".json", ".replay"}
 
 
-def put_together(source: Path, made: list[Lesson], repository: str = "") -> None:
+def put_together(source: Path, made: list[Executed], repository: str = "") -> None:
     """Write the source of the site to the folder `source`. Links to files that are not in it lead to `repository`, if there is one."""
     shutil.rmtree(source, ignore_errors=True)
     for page in [ROOT / name for name in TOP] + sorted((ROOT / "docs").rglob("*.md")):
@@ -108,19 +108,20 @@ def submenu(page: Path) -> str:
     return toctree("", [str(path.relative_to(page.parent)) for path in inside])
 
 
-def front(made: list[Lesson], program: str) -> str:
+def front(made: list[Executed], program: str) -> str:
     """The front page: the words of front.md.in, the table of lessons, and the navigation, which docs/index.md gives."""
-    rows = ["| lesson | its question |", "|---|---|"]
+    titles = {one.name: f"{one.lesson.number} · {one.lesson.title}" for one in made}
+    rows = ["| lesson | its question | minutes |", "|---|---|---|"]
     for one in made:
-        minutes = f" {one.minutes} minutes." if one.minutes else ""
-        rows.append(f"| [{one.title}](lessons/{one.name}.ipynb) | {one.question}{minutes} |")
+        minutes = "–".join(dict.fromkeys(map(str, one.lesson.minutes or ())))
+        rows.append(f"| [{titles[one.name]}](lessons/{one.name}.ipynb) | {one.lesson.question} | {minutes} |")
     text = (HERE / "templates" / "front.md.in").read_text(encoding="utf-8")
     text = (
         text.replace("FIRST_LESSON", made[0].name)
         .replace("<!-- lessons -->", "\n".join(rows))
         .replace("<!-- program -->", f"```python\n{program}```")
     )
-    menu = [toctree("Lessons", [f"{one.title.removeprefix('Lesson ')} <lessons/{one.name}.ipynb>" for one in made])]
+    menu = [toctree("Lessons", [f"{titles[one.name]} <lessons/{one.name}.ipynb>" for one in made])]
     menu += [
         toctree(heading, ["/" + str(page.relative_to(ROOT)) for page in pages]) for heading, pages in linked(ROOT / "docs" / "index.md")
     ]

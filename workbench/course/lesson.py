@@ -47,6 +47,14 @@ class Lesson:
         return self.name[3:].replace("_", " ").capitalize() if head is None else head[1].split("·", 1)[-1].strip()
 
     @cached_property
+    def question(self) -> str:
+        """The question that it answers: that in its title cell's metadata, else the first one in bold there, else the first one; or ""."""
+        cell = next((cell for cell in self.notebook["cells"] if cell["id"] == "title"), {"metadata": {}})
+        text = " ".join(self.text("title").partition("\n")[2].split())
+        found = re.search(r"(?<=\*\*)[^*]*\?(?=\*\*)", text) or re.search(r"(?:^|(?<=[.!?:] ))[^.!?:]*\?", text)
+        return cell["metadata"].get("question") or ("" if found is None else found[0].strip("*_ "))
+
+    @cached_property
     def minutes(self) -> tuple[int, int] | None:
         """The shortest and longest time in minutes that the lesson states, in words or as the sum of its parts; None if it states none."""
         found = _TIME.search(self.text("title"))

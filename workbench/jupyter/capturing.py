@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from ..exporting.privacy import without_paths
 from ..exporting.replay import put_back, replay, still
@@ -19,12 +19,22 @@ from ..graph.outline import Outline
 from ..session.session import Session
 from ..teach.lessons import Say
 from ..teach.markup import plain
+from ..teach.questions import Question
 
 VIEW = "application/vnd.jupyter.widget-view+json"
 SECONDS = 15.0  # to compute the replay of one view
-BUDGET = 8_000_000  # bytes of all replays, about
-MOST, LEAST, SHARE = 1_500_000, 150_000, 4  # bytes of one; and it takes at most a quarter of what is left
 STEPS = 12  # drawings of a pass at most
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is kept of the views: about `total` bytes of replays, and of one view at most the given part of what is left of them."""
+
+    total: int = 8_000_000
+    most: int = 1_500_000  # bytes of one view
+    least: int = 150_000  # which each view may have in any case
+    part: float = 0.25
+    drawings: bool = True  # whether to keep drawings and moments
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,9 @@ class Moment:
     text: str
     at: list[Any] | None
     done: list[Any]
+
+
+DEFAULT = Limits()
 
 
 @dataclass(frozen=True)
@@ -47,12 +60,15 @@ class Captured:
     data: bytes  # of the replay
     drawing: dict[str, Any] | None  # of the graph, as JSON
     moments: list[Moment]
+    left: str = ""  # a sentence on what the replay lacks
+    kind: Literal["graph", "steps", "card"] = "graph"  # "steps": with a backward pass; "card": a tensor or a question, without a graph
+    asks: bool = False  # whether it has a question
 
 
 # -- in the kernel that runs the notebook -----------------------------------------------------------------------------------------
 
 
-def install(folder: str) -> None:
+def install(folder: str, limits: Limits) -> None:
     """From now on, write `<model id>.replay` and `<model id>.json` to `folder` for each view, at the end of the cell that displays it."""
     from IPython.core.getipython import get_ipython
 
@@ -66,22 +82,30 @@ def install(folder: str) -> None:
         displayed[view.model_id] = view
         return bundle(view, **kwargs)
 
-    left = BUDGET
+    left = limits.total
 
     def write(_: Any) -> None:
         nonlocal left
         for name, view in displayed.items():
-            made = replay(view.session, budget=max(LEAST, min(MOST, left // SHARE)), seconds=SECONDS)
+            budget = max(limits.least, min(limits.most, int(left * limits.part)))
+            made = replay(view.session, budget=budget, seconds=SECONDS)
             left -= len(made.data)
             (Path(folder) / f"{name}.replay").write_bytes(made.data)
             picture, text = made.stills.get("image/svg+xml", ""), made.stills["text/plain"]
-            about = {"title": made.title, "facts": made.facts[0], "text": text, "picture": picture, **_drawn(still(view.session))}
+            about = {"title": made.title, "facts": made.facts[0], "text": text, "picture": picture, "left": made.left}
+            about |= _kind(view.session) | (_drawn(still(view.session)) if limits.drawings else {"drawing": None, "moments": []})
             (Path(folder) / f"{name}.json").write_text(json.dumps(about), encoding="utf-8")
         displayed.clear()
 
     View._repr_mimebundle_ = noted  # pyright: ignore
     shell.events.register("post_run_cell", write)
     shell.config.InlineBackend.figure_formats = {"retina"}
+
+
+def _kind(session: Session) -> dict[str, Any]:
+    card = session.graph.view == "tensor" or not session.recording.count
+    asks = session.lesson is not None and any(isinstance(page, Question) for page in session.lesson.pages)
+    return {"kind": "card" if card else "graph" if session.stepper is None else "steps", "asks": asks}
 
 
 def _drawn(session: Session) -> dict[str, Any]:
@@ -128,7 +152,9 @@ def _asked(question: Any) -> str:
 # -- in the process that makes the slides -----------------------------------------------------------------------------------------
 
 
-def captured(text: str, beside: Path, seconds: int, running: Callable[[int, int], None]) -> tuple[Any, dict[str, Captured]]:
+def captured(
+    text: str, beside: Path, seconds: int, running: Callable[[int, int], None], limits: Limits = DEFAULT
+) -> tuple[Any, dict[str, Captured]]:
     """Run a notebook, given as the text of its file, in a fresh kernel; returns it with outputs, and its views by their model's id.
 
     It runs in an empty folder with links to the files in `beside`, so that it writes nothing there; answers are not among them. `running`
@@ -150,7 +176,9 @@ def captured(text: str, beside: Path, seconds: int, running: Callable[[int, int]
             extra_arguments=["--log-level=ERROR"],
         )
         with client.setup_kernel(env={**os.environ, "PYTHONPATH": _path()}):
-            nb.cells.insert(0, nbformat.v4.new_code_cell(f"__import__({__name__!r}, fromlist=['install']).install({folder!r})"))
+            here_too = f"__import__({__name__!r}, fromlist=['install'])"
+            call = f"{here_too}.install({folder!r}, {here_too}.{limits!r})"
+            nb.cells.insert(0, nbformat.v4.new_code_cell(call))
             for index, cell in enumerate(nb.cells):
                 running(index, len(nb.cells))
                 try:
