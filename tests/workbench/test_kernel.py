@@ -138,7 +138,7 @@ def test_where_a_program_runs_the_cells_nothing_waits(kernel):
     try:
         messages = kernel.run(PAUSED)
         assert "nobody can press a button" in printed(messages) and "done" in printed(messages)
-        looped = printed(kernel.run("import workbench as wb\nfor x in wb.loop([1, 2, 3]):\n    print(x)"))
+        looped = printed(kernel.run("import workbench as wb\nfor turn in wb.loop([1, 2, 3]):\n    print(turn)"))
         assert looped.splitlines() == ["wb.loop(): nobody can press a button here, so the loop plays.", "1", "2", "3"]
     finally:
         kernel.client.allow_stdin = True
