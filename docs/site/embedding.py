@@ -50,9 +50,7 @@ def embed(app: Sphinx, doctree: nodes.document) -> None:
         shutil.copyfile(data, folder / name)
         address = "../" * (len(page.parts) - 1) + f"views/{name}"
         headings = '<h3 class="unseen">Live view</h3>'
-        if (
-            image.parent.parent.parent is doctree
-        ):  # under the title of the page: without a heading of the second level, one would be missing
+        if image.parent.parent.parent is doctree:  # right under the page's title, where a heading of the second level would be missing
             headings = f'<h2 class="unseen">A recorded backward pass</h2>{headings}'
         before = f'<figure class="replay steps">{headings}<div class="stage" data-replay="{address}">'
         after = f"</div><figcaption>{escape(image.get('alt', ''))}</figcaption></figure>"

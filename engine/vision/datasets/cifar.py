@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from . import pickles
-from .download import fetch, unpack
+from .download import fetch_archive
 from .vision import VisionDataset, absent
 
 
@@ -79,8 +79,7 @@ class CIFAR10(VisionDataset):
         """Download the archive if files are missing, and unpack it. Raises RuntimeError if that fails."""
         if not self._check_integrity():
             archive = os.path.join(self.root, self.filename)
-            fetch([self.url], archive, self.tgz_md5)
-            unpack(archive, self.root, self.base_folder, self.base_folder)
+            fetch_archive(self.url, archive, self.tgz_md5, os.path.join(self.root, self.base_folder), self.base_folder)
 
     def _wanted(self) -> tuple[str, ...]:
         return (*(self._train if self.train else self._test), self._meta)

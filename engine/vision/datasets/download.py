@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
 import shutil
 import tarfile
@@ -34,7 +35,7 @@ def fetch(urls: Sequence[str], path: str | Path, md5: str) -> None:
         try:
             _download(url, part)
             break
-        except (OSError, urllib.error.URLError) as error:
+        except (OSError, http.client.HTTPException) as error:
             failed.append(f"{url}: {getattr(error, 'reason', None) or error}")
     else:
         raise RuntimeError(
@@ -73,9 +74,10 @@ def _md5(path: Path) -> str:
         return hashlib.file_digest(file, "md5").hexdigest()
 
 
-def unpack(archive: str | Path, folder: str | Path, inside: str, keep: str = "") -> None:
-    """Extract the files of a tar or zip archive that lie in its folder `inside` to `folder`/`keep`. Other members are left out."""
-    target = (Path(folder) / keep).resolve()
+def fetch_archive(url: str, archive: str | Path, md5: str, folder: str | Path, inside: str) -> None:
+    """Download a tar or zip archive as `fetch` does, and extract the files in its folder `inside` to `folder`; others are left out."""
+    fetch([url], archive, md5)
+    target = Path(folder).resolve()
     for name, file in _members(archive):
         parts = PurePosixPath(name).parts
         if parts[:1] == (inside,) and len(parts) > 1 and ".." not in parts:

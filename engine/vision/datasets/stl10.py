@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from .download import fetch, unpack
+from .download import fetch_archive
 from .vision import VisionDataset, absent, checked_choice
 
 _IMAGE = (3, 96, 96)
@@ -87,8 +87,7 @@ class STL10(VisionDataset):
         """Download the archive if files are missing, and unpack it. Raises RuntimeError if that fails."""
         if not self._check_integrity():
             archive = os.path.join(self.root, self.filename)
-            fetch([self.url], archive, self.tgz_md5)
-            unpack(archive, self.root, self.base_folder, self.base_folder)
+            fetch_archive(self.url, archive, self.tgz_md5, os.path.join(self.root, self.base_folder), self.base_folder)
 
     def _check_integrity(self) -> bool:
         return all(os.path.isfile(self._path(name)) for name in self._wanted())
