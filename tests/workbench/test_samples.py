@@ -57,3 +57,10 @@ def test_photographs():
     assert red > 2 * blue  # a red flower
     with pytest.raises(ValueError, match="expected one of china, flower, got 'cat'"):
         samples.photo("cat")
+
+
+def test_digits_are_those_of_scikit_learn():
+    datasets = pytest.importorskip("sklearn.datasets")
+    (images, labels), published = samples.digits(), datasets.load_digits()
+    assert images.shape == (1797, 1, 8, 8) and images.dtype == engine.float32 and labels.dtype == engine.int64
+    assert (images.flatten(1).numpy() * 16 == published.data).all() and (labels.numpy() == published.target).all()

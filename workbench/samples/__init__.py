@@ -10,11 +10,21 @@ import numpy
 import engine
 from engine import Tensor
 
-__all__ = ["CLOTHES", "PHOTOS", "fashion_mnist", "names", "photo", "shakespeare"]
+__all__ = ["CLOTHES", "PHOTOS", "digits", "fashion_mnist", "names", "photo", "shakespeare"]
 
 HERE = Path(__file__).parent
 CLOTHES = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
 PHOTOS = ("china", "flower")
+
+
+def digits() -> tuple[Tensor, Tensor]:
+    """1,797 handwritten digits and their labels, those of scikit-learn's `load_digits`, in the same order.
+
+    The images are float32 (1797, 1, 8, 8), from 0 (paper) to 1 (ink), in steps of 1/16. The labels are int64 (1797,).
+    """
+    with numpy.load(HERE / "digits.npz") as stored:
+        images, labels = stored["images"], stored["labels"]
+    return engine.from_numpy(images[:, None].astype(numpy.float32) / 16), engine.from_numpy(labels.astype(numpy.int64))
 
 
 def fashion_mnist(train: bool = True) -> tuple[Tensor, Tensor]:
