@@ -72,6 +72,8 @@ def parser() -> argparse.ArgumentParser:
     four.add_argument("--lesson", metavar="N", help="the lesson's number, or the name of the file (default: the one written last)")
     four.add_argument("--every", type=seconds, default=2.0, metavar="SECONDS", help="how often to look (default: 2)")
     four.add_argument("--once", action="store_true", help="print the table once")
+    six = commands.add_parser("lessons", help="copy the lessons into a folder; files that are there already are kept")
+    six.add_argument("dir", type=Path, metavar="DIR", help="the folder")
     five = commands.add_parser("slides", help="run a lesson and make slides of its views and figures")
     five.add_argument("lesson", metavar="LESSON", help="a notebook, or the number of a lesson")
     five.add_argument("out", type=Path, metavar="OUT", help="a file that ends in .html, where views can be stepped through, or in .pdf")
@@ -155,6 +157,12 @@ def copy_lessons(source: Path, folder: Path) -> None:
     place({file.relative_to(source).as_posix(): file.read_bytes() for file in shipped}, folder)
 
 
+def lessons(options: argparse.Namespace) -> int:
+    """Run `workbench lessons`."""
+    copy_lessons(lessons_folder(), options.dir.expanduser().resolve())
+    return 0
+
+
 def course(options: argparse.Namespace) -> int:
     """Run `workbench course`."""
     from .course.folder import course, graded_course
@@ -216,7 +224,7 @@ def lesson_file(text: str) -> Path:
     return found[0]
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"course": course, "class": watch_class, "slides": slides}
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {"lessons": lessons, "course": course, "class": watch_class, "slides": slides}
 
 
 if __name__ == "__main__":
