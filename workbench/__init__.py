@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from engine.core.tensor import Tensor
     from engine.nn import Module
 
-    from . import plot, teach, testing, whatif
+    from . import plot, samples, teach, testing, whatif
     from .backward.breakpoints import Breakpoint
     from .backward.stepper import Stepper
     from .checks.ask import CheckReport
@@ -47,6 +47,7 @@ __all__ = [
     "progress",
     "record",
     "release",
+    "samples",
     "scope",
     "show",
     "step",
@@ -322,7 +323,7 @@ def progress(iterable: Iterable, total: int | None = None, title: str = "") -> T
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("plot", "teach", "testing", "whatif"):  # `import workbench` stays light
+    if name in ("plot", "samples", "teach", "testing", "whatif"):  # `import workbench` stays light
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
