@@ -22,7 +22,12 @@ from .torch_guard import guarding
 
 @dataclass(frozen=True, repr=False)
 class CheckReport(Report):
-    """The result of the checks: `findings` one by one, each with its `code`."""
+    """The report of `wb.check`.
+
+    Attributes:
+        text: the report as text.
+        findings: the findings, most serious first.
+    """
 
     text: str
     findings: list[Finding]

@@ -28,7 +28,13 @@ from .replay import BUDGET, replay
 
 @dataclass(frozen=True)
 class Written:
-    """A file that was written. It is path-like (`os.PathLike`)."""
+    """A file that `wb.export` wrote. It is path-like (`os.PathLike`).
+
+    Attributes:
+        path: where it is.
+        bytes: its size.
+        left: a sentence on what was left out; "" if nothing was.
+    """
 
     path: Path
     bytes: int

@@ -25,7 +25,18 @@ class Operand:
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem, or possible problem."""
+    """One problem, or possible problem.
+
+    Attributes:
+        code: a stable name, such as "nan-forward". The guide to the checks lists all.
+        severity: "error", "warning" or "note".
+        sentence: what it is.
+        node: the number of the node where it is; -1 if it is nowhere in the graph.
+        site: the line of code, if it is known.
+        why: why it matters.
+        fix: one line that fixes it.
+        operands: the tensors involved.
+    """
 
     code: str  # a stable name, such as "nan-forward"; docs/checks.md lists all
     severity: Severity
