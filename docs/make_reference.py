@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_origin
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -57,7 +57,7 @@ PAGES = {
         {
             "wb.step": "",
             "wb.break_at": "",
-            "workbench.backward.stepper.Stepper": "next previous to run run_until finish gradient close",
+            "workbench.backward.stepper.Stepper": "next previous to run run_until finish close",
             "workbench.backward.breakpoints.Breakpoint": "",
         },
     ),
@@ -68,9 +68,9 @@ PAGES = {
             "wb.describe": "",
             "wb.vocabulary": "",
             "wb.whatif.fork": "",
-            "workbench.whatif.forks.Fork": "difference write undo",
+            "workbench.whatif.forks.Fork": "write undo",
             "wb.whatif.rerun": "",
-            "workbench.whatif.rerunning.Rerun": "difference",
+            "workbench.whatif.rerunning.Rerun": "",
             "wb.whatif.local_jacobian": "",
             "workbench.whatif.local.LocalDerivative": "",
             "wb.whatif.paths": "",
@@ -128,7 +128,7 @@ PAGES = {
         "Plot",
         "Static plots with matplotlib. Every function takes `ax=`, draws on it or on a new figure, and returns the Axes. "
         "Guide: [Pictures](../pictures.md).",
-        {f"wb.plot.{name}": "" for name in wb.plot.__all__},
+        {f"wb.plot.{name}": "" for name in wb.plot.__all__ if name.islower()} | {"workbench.plot.surface.Landscape": ""},
     ),
     "teach": Page(
         "Teach",
@@ -195,7 +195,8 @@ class Entry:
         self.thing: Any = getattr(found, member) if member else found
         whole = path.rpartition(".")[2] if self.is_result else path
         self.name = f"{whole}.{member}" if member else whole
-        self.method = bool(member) and inspect.isclass(found)
+        self.is_member = bool(member)
+        self.is_object = not inspect.isroutine(self.thing) and not inspect.isclass(self.thing)  # one that is called, such as wb.teach.quiz
 
     @property
     def address(self) -> str:
@@ -204,26 +205,35 @@ class Entry:
 
     @cached_property
     def parts(self) -> Parts:
-        return Parts.of(self.thing)
+        if not self.is_object:
+            return Parts.of(self.thing)
+        text, sections = Parts.of(type(self.thing).__call__)
+        return Parts(text, {**Parts.of(type(self.thing)).sections, **sections})
 
     @cached_property
     def signature(self) -> inspect.Signature:
         found = inspect.signature(self.thing)
-        given = list(found.parameters.values())
-        return found.replace(parameters=given[1:] if self.method else given)
+        given = [one for one in found.parameters.values() if one.name != "self"]
+        returned = found.return_annotation
+        if hasattr(self.thing, "__wrapped__"):  # a generator, for a with block
+            returned = returned.replace("Iterator", "AbstractContextManager")
+        return found.replace(parameters=given, return_annotation=returned)
 
     @property
     def called(self) -> str:
-        """The signature as Python, over several lines if it is long; only the name of a class that users do not instantiate."""
+        """The signature as Python, over several lines if it is long; "" for a class that users do not instantiate."""
         if self.is_result and inspect.isclass(self.thing):
-            return f"class {self.name}"
+            return ""
+        names = getattr(inspect.unwrap(getattr(self.thing, "__init__", self.thing)), "__globals__", {})
         arguments, kind = [], None
         for one in self.signature.parameters.values():
             if one.kind is one.KEYWORD_ONLY and kind not in (one.KEYWORD_ONLY, one.VAR_POSITIONAL):
                 arguments.append("*")
             kind = one.kind
+            alias = names.get(one.annotation)
+            kinds = str(alias).removeprefix("typing.") if get_origin(alias) is Literal else one.annotation
             default = "" if one.default is one.empty else f" = {getattr(one.default, '__name__', None) or repr(one.default)}"
-            arguments.append(f"{str(one.replace(annotation=one.empty, default=one.empty))}: {one.annotation}{default}")
+            arguments.append(f"{one.replace(annotation=one.empty, default=one.empty)}: {kinds}{default}".replace("'", '"'))
         returned = "" if inspect.isclass(self.thing) else f" -> {self.signature.return_annotation}"
         line = f"{self.name}({', '.join(arguments)}){returned}"
         return line if len(line) <= WIDE else "\n".join([f"{self.name}(", *(f"    {one}," for one in arguments), f"){returned}"])
@@ -249,25 +259,31 @@ def linked(text: str, own: Entry | None = None) -> str:
 
 def typed(annotation: str) -> str:
     """A type as text, in which those that have an entry are linked to it."""
-    alternatives = [annotation] if "[" in annotation else annotation.split(" | ")
-    return " or ".join(linked(f"`{one}`") for one in alternatives)
+
+    def one(text: str) -> str:
+        entry = next((KNOWN[name] for name in re.findall(r"\w+", text) if name in KNOWN), None)
+        return f"[`{text}`]({entry.address})" if entry else f"`{text}`"
+
+    return " or ".join(one(text) for text in re.split(r" \| (?![^\[]*\])", annotation))
 
 
 def of_entry(entry: Entry) -> Iterator[str]:
     """The lines of one entry."""
-    yield from (f"{'###' if '.' in entry.name.removeprefix('wb.') and entry.method else '##'} {entry.name}", "")
-    yield from ("```py", entry.called, "```", "", linked(entry.parts.text, entry), "")
-    for section in ("Attributes", "Args"):
+    yield from (f"{'###' if entry.is_member else '##'} {entry.name}", "")
+    if entry.called:
+        yield from ("```py", entry.called, "```", "")
+    yield from (linked(entry.parts.text, entry), "")
+    for section in ("Args", "Attributes"):
         if items := entry.parts.items(section):
             yield from ("**Attributes**" if section == "Attributes" else "**Arguments**", "")
             yield from (f"- `{name}`: {linked(text, entry)}" for name, text in items)
             yield ""
     if told := entry.parts.sections.get("Returns"):
-        yield from (f"**Returns** {typed(entry.signature.return_annotation)}: {linked(' '.join(told.split()), entry)}", "")
+        yield from (f"**Returns** {typed(entry.signature.return_annotation)}. {linked(' '.join(told.split()), entry)}", "")
     if raised := entry.parts.items("Raises"):
         yield from ("**Raises**", "", *(f"- `{name}`: {linked(text, entry)}" for name, text in raised), "")
     if example := entry.parts.sections.get("Example"):
-        yield from ("```pycon", example, "```", "")
+        yield from ("```pycon", example.replace("<BLANKLINE>", ""), "```", "")
 
 
 def options(of: argparse.ArgumentParser) -> Iterator[str]:
@@ -275,8 +291,8 @@ def options(of: argparse.ArgumentParser) -> Iterator[str]:
     yield from ("| argument | what it does |", "|---|---|")
     for one in of._actions:
         if not isinstance(one, argparse._HelpAction):
-            value = one.metavar if one.nargs != 0 else None
-            name = " ".join(filter(None, [*one.option_strings[-1:], str(value) if value else None]))
+            value = "" if one.nargs == 0 else str(one.metavar or one.dest.upper())
+            name = " ".join(filter(None, [*one.option_strings[-1:], value]))
             yield f"| `{name}` | {(one.help or '').replace('|', chr(92) + '|')} |"
 
 

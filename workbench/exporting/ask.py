@@ -48,7 +48,12 @@ class Written:
 
 
 def export(
-    file: str | PathLike[str], target: Any, names: Mapping[str, Any], paths: bool = False, stats: bool = False, budget: Any = None
+    file: str | PathLike[str],
+    target: Any,
+    names: Mapping[str, Any],
+    paths: bool = False,
+    stats: bool = False,
+    budget: int | str | None = None,
 ) -> Written:
     """Write `file` in the format of its extension.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -120,8 +120,8 @@ class View(anywidget.AnyWidget):
         """Run forward, or with `back` backwards, to the next breakpoint; return a sentence about where and why the pass stopped."""
         return self._walk(lambda: self.stepper.run(self.session.stops, back))
 
-    def run_until(self, stops: Any, back: bool = False) -> str:
-        """Run, with `back` backwards, to where one of `stops` holds, a condition such as "norm > 1e3" or a `wb.break_at`; return a sentence."""
+    def run_until(self, stops: str | Breakpoint | Sequence[str | Breakpoint], back: bool = False) -> str:
+        """Run, with `back` backwards, to where one of `stops` holds, as for `Stepper.run_until`; return a sentence about it."""
         return self._walk(lambda: self.stepper.run_until(stops, back))
 
     def breakpoint(self, when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:

@@ -9,6 +9,7 @@ import numpy
 
 from ..training.curve import Curve
 from ..training.history import History
+from ..training.progress import Track
 from . import style
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def learning_curves(
-    source: Any,
+    source: History | Track | Mapping[str, Any] | Sequence[Any],
     names: Sequence[str] | None = None,
     right: Sequence[str] = (),
     smooth: float = 0.0,

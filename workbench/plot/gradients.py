@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def gradient_flow(source: Any, step: int | None = None, biases: bool = True, ax: Axes | None = None) -> Axes:
+def gradient_flow(
+    source: Module | History | Mapping[str, Any], step: int | None = None, biases: bool = True, ax: Axes | None = None
+) -> Axes:
     """Plot the mean and maximum |gradient| of each parameter in depth order, on a logarithmic axis with vanishing and exploding bands.
 
     Gradients that are missing, all zero, or have NaN or Inf are marked.

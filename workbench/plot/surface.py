@@ -89,7 +89,7 @@ def _random(model: Module, draw: numpy.random.Generator) -> dict[str, numpy.ndar
 
 def landscape(
     model: Module,
-    loss: Callable[[], Any],
+    loss: Callable[[], Tensor | float],
     directions: tuple[Direction, Direction] | None = None,
     span: float = 1.0,
     points: int = 21,
@@ -202,7 +202,7 @@ def _put_back(model: Module) -> Iterator[Callable[[], None]]:
 
 def loss_surface(
     source: Module | Landscape,
-    loss: Callable[[], Any] | None = None,
+    loss: Callable[[], Tensor | float] | None = None,
     directions: tuple[Direction, Direction] | None = None,
     span: float = 1.0,
     points: int = 21,

@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.autograd import reverse
 from engine.base import observe
@@ -18,7 +18,7 @@ from engine.core.tensor import Tensor
 from .. import caller
 from ..backward.stepper import Stepper
 from ..graph.graph import Graph
-from ..protocol import QuestionKind
+from ..protocol import LevelName, QuestionKind
 from ..recording.recompute import unwatched
 from ..recording.recorder import Recorder
 from ..recording.recording import Recording, recent
@@ -29,6 +29,9 @@ from . import sheet
 from .jacobian import Jacobian, jacobian_of, names_of, report
 from .lessons import Lesson, Say, pages_in
 from .questions import Question
+
+if TYPE_CHECKING:
+    from ..jupyter.widget import View
 
 
 def _card(text: str) -> str:
@@ -85,7 +88,7 @@ def _session(about: Any, names: Mapping[str, Any]) -> LessonSession:
     return session
 
 
-def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, title: str = "") -> Any:
+def lesson(subject: Tensor | ShownSession, steps: Sequence[Say | Question] | str | os.PathLike, title: str = "") -> View | LessonSession:
     """Create a narrated lesson about a loss or a recording: pages of text, each at a place of the graph, and questions.
 
     Args:
@@ -467,7 +470,7 @@ class ModesSession(ShownSession):
         return report(self.modes)
 
 
-def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
+def modes(f: Callable[..., Tensor], *xs: Tensor) -> View | ModesSession:
     """Compare forward and reverse mode for the whole Jacobian of a function: counts of passes, multiplications, additions and bytes.
 
     Args:
@@ -484,7 +487,7 @@ def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
     Example::
 
         >>> wb.teach.modes(lambda x: (x * x).sum(), engine.ones(3))
-        From 3 numbers to 1: reverse mode takes 1 pass and 9 operations for the whole Jacobian; forward mode takes 3 passes and 3.7 times as many.
+        From 3 numbers to 1: reverse mode takes 1 pass and 9 operations for the whole Jacobian; forward mode ...
         <BLANKLINE>
         whole Jacobian           forward       reverse
         passes                         3             1
@@ -492,8 +495,7 @@ def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
         additions                     15             3
         others                         0             0
         bytes moved                  372           108
-        <BLANKLINE>
-        One forward pass takes 11 operations, one reverse pass 9. Forward mode is the cheaper one as long as there are fewer than 0.818 inputs for each output; a loss has one output, so training goes in reverse.
+        ...
     """
     # recorded, so that the graph has values and lines; unless an observer is already active
     recorder = Recorder(getattr(f, "__name__", type(f).__name__))
@@ -516,7 +518,7 @@ def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
     return caller.shown(session)
 
 
-def level(name: str) -> None:
+def level(name: LevelName) -> None:
     """Set how much all views show. The notebook remembers it.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +12,9 @@ from typing import Any
 import engine
 import engine.nn.functional as F
 from engine import nn, optim
+from engine.core.tensor import Tensor
+from engine.nn import Module
+from engine.optim import Optimizer
 
 from ..base import generators
 from .ask import AskedQuestion
@@ -205,7 +208,14 @@ class Sabotage:
         return list(BUGS)
 
     def __call__(
-        self, name: str, model: Any = None, optimizer: Any = None, loss: Any = None, data: Any = None, *, id: str = ""
+        self,
+        name: str,
+        model: Module | None = None,
+        optimizer: Optimizer | None = None,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        data: Iterable[tuple[Tensor, Tensor]] | None = None,
+        *,
+        id: str = "",
     ) -> Exercise:
         """Seed a bug into a training program, to be found and fixed: the given one, or a small one of its own.
 
@@ -236,7 +246,16 @@ class Sabotage:
             raise ValueError(f"There is no bug {name!r}; there are {', '.join(BUGS)}")
         return self._seed(BUGS[name], model, optimizer, loss, data, id or f"bug-{name}")
 
-    def random(self, seed: int, model: Any = None, optimizer: Any = None, loss: Any = None, data: Any = None, *, id: str = "") -> Exercise:
+    def random(
+        self,
+        seed: int,
+        model: Module | None = None,
+        optimizer: Optimizer | None = None,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        data: Iterable[tuple[Tensor, Tensor]] | None = None,
+        *,
+        id: str = "",
+    ) -> Exercise:
         """Seed one bug that fits the program, without naming it.
 
         Args:

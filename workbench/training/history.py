@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from engine.nn import Module
+from engine.optim import Optimizer
 
 from ..inspector import gradient_flow
 from ..inspector.gradient_flow import GradientRow
@@ -35,7 +36,7 @@ class History:
         note: a sentence that says how many steps were seen and how many are kept.
     """
 
-    def __init__(self, model: Module, optimizer: Any = None, every: int = 1, keep: int = KEEP) -> None:
+    def __init__(self, model: Module, optimizer: Optimizer | None = None, every: int = 1, keep: int = KEEP) -> None:
         if not isinstance(model, Module):
             raise TypeError(f"wb.history takes an engine.nn.Module, got {type(model).__name__}.")
         for name, value, least in (("every", every, 1), ("keep", keep, 2)):

@@ -56,8 +56,8 @@ class LocalDerivative:
     slot: int
     source: int  # the row of the input
     name: str
-    shape: tuple  # of the result
-    input_shape: tuple
+    shape: tuple[int, ...]  # of the result
+    input_shape: tuple[int, ...]
     kind: str
     structure: str  # a key of STRUCTURES
     values: Any
