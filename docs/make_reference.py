@@ -9,6 +9,7 @@ import argparse
 import inspect
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from importlib import import_module
@@ -174,7 +175,7 @@ class Parts(NamedTuple):
     @classmethod
     def of(cls, thing: Any) -> Parts:
         text, *rest = SECTION.split(inspect.cleandoc(thing.__doc__ or ""))
-        return cls(text.strip(), {name: inspect.cleandoc(body) for name, body in zip(rest[::2], rest[1::2], strict=True)})
+        return cls(text.strip(), {name: textwrap.dedent(body).strip() for name, body in zip(rest[::2], rest[1::2], strict=True)})
 
     def items(self, section: str) -> list[tuple[str, str]]:
         """The entries of Args, Attributes or Raises: name, and text."""
@@ -203,11 +204,16 @@ class Entry:
         """Page and anchor; GitHub and MyST make the same anchor from a heading."""
         return f"{self.page}.md#{re.sub(r'[^a-z0-9_-]', '', self.name.lower())}"
 
+    @property
+    def function(self) -> Any:
+        """What runs when it is called."""
+        return self.thing.__init__ if inspect.isclass(self.thing) else type(self.thing).__call__ if self.is_object else self.thing
+
     @cached_property
     def parts(self) -> Parts:
         if not self.is_object:
             return Parts.of(self.thing)
-        text, sections = Parts.of(type(self.thing).__call__)
+        text, sections = Parts.of(self.function)
         return Parts(text, {**Parts.of(type(self.thing)).sections, **sections})
 
     @cached_property
@@ -224,7 +230,7 @@ class Entry:
         """The signature as Python, over several lines if it is long; "" for a class that users do not instantiate."""
         if self.is_result and inspect.isclass(self.thing):
             return ""
-        names = getattr(inspect.unwrap(getattr(self.thing, "__init__", self.thing)), "__globals__", {})
+        names = inspect.unwrap(self.function).__globals__
         arguments, kind = [], None
         for one in self.signature.parameters.values():
             if one.kind is one.KEYWORD_ONLY and kind not in (one.KEYWORD_ONLY, one.VAR_POSITIONAL):
@@ -264,7 +270,8 @@ def typed(annotation: str) -> str:
         entry = next((KNOWN[name] for name in re.findall(r"\w+", text) if name in KNOWN), None)
         return f"[`{text}`]({entry.address})" if entry else f"`{text}`"
 
-    return " or ".join(one(text) for text in re.split(r" \| (?![^\[]*\])", annotation))
+    found = [one(text) for text in re.split(r" \| (?![^\[]*\])", annotation)]
+    return " or ".join(found).replace(" or ", ", ", len(found) - 2)
 
 
 def of_entry(entry: Entry) -> Iterator[str]:

@@ -359,7 +359,11 @@ def profile(of: Any = None) -> View | Report:
 
         >>> with wb.record():
         ...     y = engine.ones(100, 100).exp().sum()
-        >>> wb.profile()
+        >>> print("Total:", wb.profile())
+        Total: ... in 2 ops, ... between them, recording included
+        ...
+        op                                             calls   forward  backward  share
+        ...
     """
     from .profiling.ask import timed
 

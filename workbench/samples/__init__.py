@@ -75,7 +75,7 @@ def photo(name: str) -> Tensor:
     """A colour photograph.
 
     Args:
-        name: "china" or "flower".
+        name: one of `wb.samples.PHOTOS`, "china" or "flower".
 
     Returns:
         A tensor, float32 (3, 213, 320), from 0 to 1.

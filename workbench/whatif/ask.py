@@ -13,9 +13,12 @@ from ..recording.recompute import Cannot
 from ..recording.recording import Recording
 from ..session.surface import opened
 from . import contributions, local, one, rerunning, rule_check
+from .contributions import Paths
 from .forks import Edit, Fork, forks_of
 from .ground import ground_of_tensor, plan_of
 from .local import LocalDerivative
+from .rerunning import Rerun
+from .rule_check import RuleCheck
 
 
 def stepper_of(walk: Any) -> Stepper:
@@ -68,7 +71,7 @@ def fork(
     return forks_of(stepper).make(Edit(row, expression, slot, chosen, place), name)
 
 
-def rerun(loss: Tensor, changes: Mapping[Tensor, str]) -> rerunning.Rerun:
+def rerun(loss: Tensor, changes: Mapping[Tensor, str]) -> Rerun:
     """Rerun the program behind a loss with other values, and show the new loss and gradients beside the old.
 
     The recorded ops are called again, but no Python code: branches stay as they were. The tensors themselves do not change.
@@ -132,7 +135,7 @@ def local_jacobian(tensor: Tensor, row: int = 0) -> list[LocalDerivative]:
     return [local.local_derivative(op, slot, row) for slot in op.differentiable()]
 
 
-def paths(loss: Tensor, tensor: Tensor, most: int = contributions.MOST) -> contributions.Paths:
+def paths(loss: Tensor, tensor: Tensor, most: int = contributions.MOST) -> Paths:
     """Split the gradient of a tensor into the contributions of the paths from the loss, which add up to it.
 
     Args:
@@ -161,7 +164,7 @@ def paths(loss: Tensor, tensor: Tensor, most: int = contributions.MOST) -> contr
     return contributions.paths(ground_of_tensor(recording, loss), row_of(recording, tensor), most)
 
 
-def check_rule(tensor: Tensor) -> rule_check.RuleCheck:
+def check_rule(tensor: Tensor) -> RuleCheck:
     """Compare the derivative rule of the op that made a tensor with central differences of its own forward in float64.
 
     Args:

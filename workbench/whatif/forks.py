@@ -85,7 +85,7 @@ class Fork:
         return any((t := held()) is not None and t._grad is grad for held, _, grad in self._before)
 
     def write(self, stepper: Stepper) -> None:
-        """Set `.grad` to what `backward()` would have left with the change. `undo` reverts it."""
+        """Set `.grad` to what `backward()` would have left with the change; `stepper` is the pass that was forked. `undo` reverts it."""
         if stepper.mode == "paused":
             raise Cannot("The cell's own backward() still runs and would write over them. Let the pass end first.")
         if self.written:
