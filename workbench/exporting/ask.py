@@ -38,7 +38,7 @@ class Written:
 
     path: Path
     bytes: int
-    left: str  # a sentence on what was left out; "" if nothing was
+    left: str
 
     def __fspath__(self) -> str:
         return str(self.path)

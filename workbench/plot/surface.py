@@ -37,11 +37,11 @@ class Landscape:
         words: the directions in words.
     """
 
-    across: numpy.ndarray  # float64 (points,)
-    up: numpy.ndarray  # float64 (points,)
-    loss: numpy.ndarray  # float64 (points, points); may have NaN and Inf
-    here: float  # the loss at w
-    words: str  # describes the directions
+    across: numpy.ndarray
+    up: numpy.ndarray
+    loss: numpy.ndarray
+    here: float
+    words: str
 
 
 def random_directions(model: Module, seed: int = 0) -> tuple[dict[str, numpy.ndarray], dict[str, numpy.ndarray]]:

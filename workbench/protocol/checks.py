@@ -38,13 +38,13 @@ class Finding:
         operands: the tensors involved.
     """
 
-    code: str  # a stable name, such as "nan-forward"; docs/checks.md lists all
+    code: str
     severity: Severity
-    sentence: str  # what it is
-    node: int  # where; -1: nowhere in the graph
-    site: Site | None  # the line of code; None: not known
-    why: str  # why it matters
-    fix: str  # one line that fixes it
+    sentence: str
+    node: int
+    site: Site | None
+    why: str
+    fix: str
     operands: list[Operand] = field(default_factory=list)
 
 

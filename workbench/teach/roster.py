@@ -89,8 +89,8 @@ class Roster:
     file: str
     students: list[Student]
     tallies: list[Tally]
-    others: list[str]  # other files of answers in the folder
-    at: float  # when it was read
+    others: list[str]
+    at: float
 
     def lines(self, width: int = 100, height: int | None = None) -> list[str]:
         """The table as lines of text. Students are cut off where it has more lines than `height`."""

@@ -82,9 +82,9 @@ class Histograms:
         counts: the counts, uint32 (steps, 64).
     """
 
-    low: numpy.ndarray  # float64 (steps,); NaN at steps without a histogram
+    low: numpy.ndarray
     high: numpy.ndarray
-    counts: numpy.ndarray  # uint32 (steps, 64)
+    counts: numpy.ndarray
 
 
 class Quantity:

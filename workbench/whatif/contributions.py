@@ -60,7 +60,7 @@ class Paths:
     recording: Recording
     row: int
     gradient: Any
-    count: int  # of all paths
+    count: int
     listed: list[Path]
     note: str = ""
 

@@ -54,16 +54,16 @@ class LocalDerivative:
     """
 
     slot: int
-    source: int  # the row of the input
+    source: int
     name: str
-    shape: tuple[int, ...]  # of the result
+    shape: tuple[int, ...]
     input_shape: tuple[int, ...]
     kind: str
     structure: str  # a key of STRUCTURES
     values: Any
     chosen: int = -1
     blocks: int = 0
-    sampled: bool = False  # the structure was determined from a few rows
+    sampled: bool = False
 
     @property
     def sentence(self) -> str:

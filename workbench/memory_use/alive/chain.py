@@ -53,10 +53,10 @@ class Why:
 
     what: str
     chains: tuple[Chain, ...]
-    looked_at: int  # objects visited
+    looked_at: int
     seconds: float
-    complete: bool  # False if the search stopped at its limit
-    own: tuple[str, ...] = ()  # arguments of wb.release for the workbench's own references to the memory
+    complete: bool
+    own: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
