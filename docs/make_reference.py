@@ -101,7 +101,6 @@ PAGES = {
         {
             "wb.check": "",
             "workbench.checks.ask.CheckReport": "",
-            "workbench.protocol.checks.Finding": "",
             "wb.guard": "",
             "wb.diff": "",
             "wb.testing.assert_unchanged": "",

@@ -25,26 +25,15 @@ class Operand:
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem, or possible problem.
+    """One problem, or possible problem."""
 
-    Attributes:
-        code: a stable name, such as "nan-forward". The guide to the checks lists all.
-        severity: "error", "warning" or "note".
-        sentence: what it is.
-        node: the number of the node where it is; -1 if it is nowhere in the graph.
-        site: the line of code, if it is known.
-        why: why it matters.
-        fix: one line that fixes it.
-        operands: the tensors involved.
-    """
-
-    code: str
+    code: str  # a stable name, such as "nan-forward"; docs/checks.md lists all
     severity: Severity
-    sentence: str
-    node: int
-    site: Site | None
-    why: str
-    fix: str
+    sentence: str  # what it is
+    node: int  # where; -1: nowhere in the graph
+    site: Site | None  # the line of code; None: not known
+    why: str  # why it matters
+    fix: str  # one line that fixes it
     operands: list[Operand] = field(default_factory=list)
 
 
