@@ -26,8 +26,8 @@ class CheckReport(Report):
 
     Attributes:
         text: the report as text.
-        findings: the findings, most serious first. Each has a stable `code` such as "nan-forward" (the guide lists all), a `severity` ("error",
-            "warning" or "note"), a `sentence`, `why` it matters, a line that is a `fix`, and its `node` and `site` in the code.
+        findings: the findings, most serious first. Each has a stable `code` such as "nan-forward" (the guide lists all), a `severity`
+            ("error", "warning" or "note"), a `sentence`, `why` it matters, a line that is a `fix`, and its `node` and `site` in the code.
     """
 
     text: str
