@@ -172,8 +172,8 @@ class Parts(NamedTuple):
     sections: dict[str, str]
 
     @classmethod
-    def of(cls, thing: Any) -> Parts:
-        text, *rest = SECTION.split(inspect.cleandoc(thing.__doc__ or ""))
+    def of(cls, doc: str | None) -> Parts:
+        text, *rest = SECTION.split(inspect.cleandoc(doc or ""))
         return cls(text.strip(), {name: textwrap.dedent(body).strip() for name, body in zip(rest[::2], rest[1::2], strict=True)})
 
     def items(self, section: str) -> list[tuple[str, str]]:
@@ -211,9 +211,9 @@ class Entry:
     @cached_property
     def parts(self) -> Parts:
         if not self.is_object:
-            return Parts.of(self.thing)
-        text, sections = Parts.of(self.function)
-        return Parts(text, {**Parts.of(type(self.thing)).sections, **sections})
+            return Parts.of(self.thing.__doc__)
+        text, sections = Parts.of(self.function.__doc__)
+        return Parts(text, {**Parts.of(type(self.thing).__doc__).sections, **sections})
 
     @cached_property
     def signature(self) -> inspect.Signature:
@@ -307,9 +307,11 @@ def magics() -> Iterator[str]:
     yield from ("# Magics", "", "`%load_ext workbench` registers them, and makes `wb` a name of the notebook.", "")
     for name, function in (("%%watch", WatchMagics.watch), ("%torch", WatchMagics.torch)):
         of = getattr(function, "parser", None)
-        yield from (f"## {name}", "", linked(inspect.cleandoc(of.description if of else function.__doc__)), "")
+        parts = Parts.of(of.description if of else function.__doc__)
+        yield from (f"## {name}", "", linked(parts.text), "")
         if of:
             yield from (*options(of), "")
+        yield from ("```", parts.sections["Example"], "```", "")
 
 
 def commands() -> Iterator[str]:
