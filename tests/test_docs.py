@@ -18,7 +18,10 @@ from workbench.backward.breakpoints import kept as breakpoints
 from workbench.teach import sheet
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))}
+PAGES = {  # by their paths in docs/
+    path.relative_to(ROOT).as_posix().removeprefix("docs/"): path
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+}
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ELSEWHERE = {
     "as-torch.md": "takes PyTorch's place in the whole process: tests/engine/test_as_torch.py does so, and runs this page",

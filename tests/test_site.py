@@ -46,6 +46,15 @@ def test_links_lead_to_the_page_the_lesson_or_the_repository():
     assert relinked("[b](../tests/conftest.py)\n```\nm[0](x)\n```", page, set(), "") == "b\n```\nm[0](x)\n```"
 
 
+def test_the_first_mention_of_a_function_leads_to_the_reference():
+    text = "# `wb.step`\n`wb.step(loss)`, `wb.step`, `wb.nothing()`, [`wb.show`](graph.md) `wb.show` `%%watch`\n```\n`wb.diff`\n```"
+    assert relinked(text, ROOT / "docs" / "graph.md", set(), "") == (
+        "# `wb.step`\n[`wb.step(loss)`](reference/step.md#wbstep), `wb.step`, `wb.nothing()`, [`wb.show`](graph.md) "
+        "[`wb.show`](reference/show.md#wbshow) [`%%watch`](reference/magics.md#watch)\n```\n`wb.diff`\n```"
+    )
+    assert relinked("`wb.step`", ROOT / "docs" / "reference" / "show.md", set(), "") == "`wb.step`"
+
+
 def test_every_page_is_in_the_navigation():
     index = ROOT / "docs" / "index.md"
     reached = {index, *(path for _, pages in linked(index) for path in pages)}

@@ -1,7 +1,17 @@
 """Visualize the autograd graph, inspect tensors and step through backward passes, in notebooks and in scripts.
 
-%load_ext workbench          then %%watch at the top of a cell
-import workbench as wb       then wb.show(loss), wb.step(loss), wb.describe(x), wb.memory(), wb.profile()
+In a notebook, `%load_ext workbench`, then `%%watch` at the top of a cell. Everywhere, `import workbench as wb`, then
+
+record and draw      wb.watch  wb.show  wb.record  wb.scope
+step through         wb.step  wb.break_at
+inspect              wb.describe  wb.vocabulary  wb.whatif
+memory and time      wb.memory  wb.why_alive  wb.release  wb.profile
+check and compare    wb.check  wb.guard  wb.diff  wb.testing
+train                wb.history  wb.progress  wb.loop
+plot, teach, data    wb.plot  wb.teach  wb.samples
+write to a file      wb.export
+
+In a notebook most functions return an interactive view; elsewhere, objects that print themselves.
 """
 
 from __future__ import annotations
@@ -10,6 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from importlib import import_module
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from . import caller
@@ -17,8 +28,9 @@ from . import caller
 if TYPE_CHECKING:
     from engine.core.tensor import Tensor
     from engine.nn import Module
+    from engine.optim import Optimizer
 
-    from . import plot, teach, testing, whatif
+    from . import plot, samples, teach, testing, whatif
     from .backward.breakpoints import Breakpoint
     from .backward.stepper import Stepper
     from .checks.ask import CheckReport
@@ -47,6 +59,7 @@ __all__ = [
     "progress",
     "record",
     "release",
+    "samples",
     "scope",
     "show",
     "step",
@@ -60,10 +73,27 @@ __all__ = [
 
 
 def show(tensor: Any = None) -> View | Watch | ShownSession:
-    """Show the graph behind `tensor`, or the graph of a module's latest run; by default, the last recording.
+    """Show the graph behind a tensor, or the graph of a module's latest run.
 
-    In a notebook, returns an interactive view; elsewhere, an object that prints itself as a table. Raises RuntimeError for a tensor that no
-    recorded op produced and that does not require grad, and for a module that has not run under a watch.
+    Args:
+        tensor: a tensor or a module, of the engine or of PyTorch. By default, the last recording is shown.
+
+    Returns:
+        In a notebook an interactive view; elsewhere an object that prints itself as a table.
+
+    Raises:
+        RuntimeError: no recorded op produced the tensor and it does not require grad; or the module has not run under a watch.
+        TypeError: it is neither a tensor nor a module.
+
+    Example::
+
+        >>> w = engine.tensor([1.0, 2.0], requires_grad=True)
+        >>> loss = (w * w).sum()
+        >>> wb.show(loss)
+        2 ops, 1 other leaf, 16 B saved for backward.
+          #1 mul: float32 2, from #0, #0
+            #0 leaf w: float32 2, no gradient yet
+          #2 sum loss: float32 scalar, from #1
     """
     from .session.surface import opened
     from .subjects.recordings import is_module, ran
@@ -79,15 +109,42 @@ def show(tensor: Any = None) -> View | Watch | ShownSession:
     return caller.shown(opened(tensor, caller.names()))
 
 
-def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: Any = None) -> View | Stepper | AbstractContextManager:
-    """Step through the backward pass of `tensor`: in a view in a notebook, elsewhere with `next()`, `previous()` and `to()`.
+def step(
+    tensor: Tensor | None = None, gradient: Tensor | None = None, *, until: str | Breakpoint | Sequence[str | Breakpoint] | None = None
+) -> View | Stepper | AbstractContextManager[Any]:
+    """Step through the backward pass of a tensor, forward and back.
 
-    For a PyTorch tensor, PyTorch's own engine runs the pass at once, and its record is stepped through: `.grad` does not change, and the
-    graph is kept for `.backward()`.
+    Every step runs one op's derivative rule. For a tensor of the engine, `.grad` fills up as the pass proceeds, and is restored on the way
+    back. For a PyTorch tensor, PyTorch's own engine runs the pass at once and its record is stepped through: `.grad` does not change, and
+    the graph is kept for `.backward()`.
 
-    Without a tensor, returns a context manager: inside `with wb.step():` every backward pass of a running cell waits at each step for the
-    view. Outside Jupyter the block simply runs. `until` says where to stop first: a condition such as "norm > 1e3 or nan > 0", a breakpoint
-    from `wb.break_at`, or a list of these; anything else raises ValueError.
+    Without a tensor, `with wb.step():` makes every backward pass in the block wait at each step for the view. Outside Jupyter the block
+    simply runs.
+
+    Args:
+        tensor: where the pass begins, usually the loss.
+        gradient: the gradient of `tensor`, of its shape; needed unless it has one element.
+        until: where to stop first: a condition such as "norm > 1e3 or nan > 0", a breakpoint from `wb.break_at`, or a list of these.
+
+    Returns:
+        In a notebook a view, elsewhere a pass with `next()`, `previous()` and `to()`; without a tensor, a context manager.
+
+    Raises:
+        RuntimeError: the tensor has no graph, or an earlier `backward()` has freed it.
+        ValueError: `until` cannot be parsed.
+
+    Example::
+
+        >>> w = engine.tensor([1.0, 2.0], requires_grad=True)
+        >>> loss = (w * w).sum()
+        >>> walk = wb.step(loss)
+        >>> walk.to(2)
+        2
+        >>> walk
+        Step 2 of 3, mul: gradient of w gains norm 2.236; gradient of w gains norm 2.236, now norm 4.472.
+        >>> walk.finish()
+        >>> w.grad
+        tensor([2., 4.])
     """
     from .backward.breakpoints import named
     from .torch_models import is_tensor
@@ -119,10 +176,30 @@ def step(tensor: Tensor | None = None, gradient: Tensor | None = None, *, until:
 
 
 def break_at(when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:
-    """Set a breakpoint for backward passes: at an `op`, at a glob (`name="layers.*.weight"`, `module="encoder"`), or anywhere.
+    """Set a breakpoint for backward passes. It lasts until the kernel exits.
 
-    With `when`, stop only if the condition holds for a gradient: "nan > 0 or norm > 1e3 or norm < 1e-8 or zero > 0.99". The breakpoint
-    lasts until the kernel exits. Raises ValueError, with the reason, for a condition that cannot be parsed.
+    Args:
+        when: stop only if this holds for a gradient: comparisons of `norm`, `nan`, `zero`, ... with a number, joined by "and" and "or".
+            By default, stop every time.
+        op: stop at ops of this type, such as "matmul".
+        name: stop at tensors whose name matches this glob, such as "layers.*.weight".
+        module: stop in modules whose path matches this glob, such as "encoder". At most one of `op`, `name` and `module` is given.
+
+    Returns:
+        The breakpoint.
+
+    Raises:
+        ValueError: the condition cannot be parsed; the message says why.
+
+    Example::
+
+        >>> stop = wb.break_at("norm > 2", op="mul")
+        >>> w = engine.tensor([1.0, 2.0], requires_grad=True)
+        >>> walk = wb.step((w * w).sum())
+        >>> walk.run([stop])
+        2
+        >>> walk.stopped
+        'Stopped because norm > 2 at every mul: what mul hands to w has norm 2.236.'
     """
     from .backward.breakpoints import Breakpoint, kept
 
@@ -130,9 +207,30 @@ def break_at(when: str = "", *, op: str = "", name: str = "", module: str = "") 
 
 
 def describe(tensor: Any, tokens: Any = None) -> View | Report:
-    """Summarize a tensor: facts, counts, moments, distribution, and its gradient or why it has none; for a module, its parameters.
+    """Summarize a tensor: shape, counts, moments, distribution, and its gradient or why it has none; or a module: its parameters.
 
-    `tokens` is a vocabulary as for `wb.vocabulary`: integers are shown as the tokens that they stand for.
+    Args:
+        tensor: a tensor or a module, of the engine or of PyTorch.
+        tokens: a vocabulary as for `wb.vocabulary`: integers are shown as the tokens that they stand for.
+
+    Returns:
+        In a notebook a view, elsewhere a report.
+
+    Example::
+
+        >>> x = engine.arange(6.0).reshape(2, 3)
+        >>> wb.describe(x)
+        x: float32 2×3, values 0, 1, 2, 3, 4, 5
+          shape: (2, 3)
+          dtype: float32
+          device: cpu
+          size: 6 elements, 24 B
+          strides: (3, 1)
+          view of: a tensor of shape (6,)
+          requires_grad: False
+          leaf: True
+          signs: 0 negative, 1 zero, 5 positive; 0 NaN, 0 Inf
+          grad: It does not require grad. Set requires_grad=True before it is used to get a gradient.
     """
     from .subjects.recordings import is_module
     from .tensors.ask import inspected
@@ -143,9 +241,21 @@ def describe(tensor: Any, tokens: Any = None) -> View | Report:
 
 
 def vocabulary(tokens: Any) -> None:
-    """Show ids as tokens in every view from now on: a list of tokens, a dict in either direction, or a tokenizer with `get_vocab()`.
+    """Show token ids as text in every view from now on. A view that exists keeps the vocabulary that it was made with.
 
-    None shows ids as numbers again. A view that exists keeps the vocabulary that it was made with. Raises TypeError for anything else.
+    Args:
+        tokens: a list of tokens, a dict from ids to tokens or from tokens to ids, a tokenizer with `get_vocab()`, or None to show ids as
+            numbers again.
+
+    Raises:
+        TypeError: it is none of these.
+
+    Example::
+
+        >>> wb.vocabulary(["the", "cat", "sat"])
+        >>> wb.describe(engine.tensor([0, 1, 2])).tokens
+        'the cat sat'
+        >>> wb.vocabulary(None)
     """
     from .inspector import vocabulary as known
 
@@ -155,8 +265,27 @@ def vocabulary(tokens: Any) -> None:
 def memory(of: Any = None) -> View | MemoryReport:
     """Report the current and peak memory of the last recorded code, and what uses it.
 
-    `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. Raises RuntimeError if nothing was
-    recorded.
+    Args:
+        of: which recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. By default, the last one.
+
+    Returns:
+        In a notebook a view, elsewhere a report.
+
+    Raises:
+        RuntimeError: nothing was recorded.
+        TypeError: `of` is something else.
+
+    Example::
+
+        >>> with wb.record():
+        ...     w = engine.ones(1000, 1000, requires_grad=True)
+        ...     loss = (w * w).sum()
+        >>> wb.memory()
+        4 MB needed now, 8 MB at the peak (sum made loss)
+                       now  at the peak
+          parameter   4 MB         4 MB
+          activation   4 B         4 MB
+        ...
     """
     from .memory_use.ask import remembered
 
@@ -165,10 +294,28 @@ def memory(of: Any = None) -> View | MemoryReport:
 
 
 def why_alive(tensor: Tensor) -> Why:
-    """Find what keeps a tensor's memory alive: chains from variables, outputs, graphs, optimizers, ..., each with the line that cuts it.
+    """Find what keeps a tensor's memory alive: chains of references from variables, outputs, graphs, optimizers, ... to the tensor.
 
-    Searches at most 200,000 of the program's objects (about 0.3 s), and keeps none of them. Raises TypeError if `tensor` is neither a
-    Tensor nor an array.
+    Searches at most 200,000 of the program's objects (about 0.3 s), and keeps none of them.
+
+    Args:
+        tensor: a tensor of the engine, or an array.
+
+    Returns:
+        The chains, each with the line of code that cuts it.
+
+    Raises:
+        TypeError: it is neither a Tensor nor an array.
+
+    Example::
+
+        >>> x = engine.ones(3)
+        >>> losses = [x.sum() for _ in range(2)]
+        >>> wb.why_alive(losses[0])
+        The scalar float32 tensor (4 B) is kept alive by 1 chain:
+          the variable losses[0]
+              del losses[0]   # takes it out of the container
+          Searched ... objects in ... ms.
     """
     from .memory_use import alive
 
@@ -177,9 +324,18 @@ def why_alive(tensor: Tensor) -> Why:
 
 
 def release(*what: str) -> None:
-    """Free "recordings" (arrays kept for viewing), "error" (its local variables), "outputs" or "view" (what the panel shows).
+    """Free memory that the workbench or the notebook holds. Graphs and statistics remain.
 
-    Without arguments, all four are freed. Graphs and statistics remain. Raises ValueError for any other word.
+    Args:
+        *what: some of "recordings" (arrays kept for viewing), "error" (the local variables of the last error), "outputs" (results of cells)
+            and "view" (what the panel shows). By default, all four.
+
+    Raises:
+        ValueError: another word.
+
+    Example::
+
+        >>> wb.release("recordings")
     """
     from .memory_use.releasing import release
 
@@ -189,8 +345,25 @@ def release(*what: str) -> None:
 def profile(of: Any = None) -> View | Report:
     """Report where the time of the last recorded code went: when each op ran, and totals by line, op and module.
 
-    `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. Raises RuntimeError if nothing was
-    recorded.
+    Args:
+        of: which recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. By default, the last one.
+
+    Returns:
+        In a notebook a view, elsewhere a report.
+
+    Raises:
+        RuntimeError: nothing was recorded.
+        TypeError: `of` is something else.
+
+    Example::
+
+        >>> with wb.record():
+        ...     y = engine.ones(100, 100).exp().sum()
+        >>> print("Total:", wb.profile())
+        Total: ... in 2 ops, ... between them, recording included
+        ...
+        op                                             calls   forward  backward  share
+        ...
     """
     from .profiling.ask import timed
 
@@ -201,9 +374,24 @@ def profile(of: Any = None) -> View | Report:
 def check(of: Any = None, thorough: bool = True) -> View | CheckReport:
     """Report problems in the last recorded code: where they are, why they matter, and the line that fixes them.
 
-    `of` selects a recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. In a notebook, returns a view that opens on
-    the findings; elsewhere a report that prints itself, with `findings`. Without `thorough`, only the checks that every %%watch cell gets
-    are run. Raises RuntimeError if nothing was recorded.
+    Args:
+        of: which recording: a tensor, a module, a view, or the `r` of `with wb.record() as r`. By default, the last one.
+        thorough: if False, run only the checks that every `%%watch` cell gets.
+
+    Returns:
+        In a notebook a view that opens on the findings, elsewhere a report. Both have `findings`.
+
+    Raises:
+        RuntimeError: nothing was recorded.
+        TypeError: `of` is something else.
+
+    Example::
+
+        >>> with wb.record():
+        ...     x = engine.tensor([-1.0, 1.0], requires_grad=True)
+        ...     loss = x.log().sum()
+        >>> [finding.code for finding in wb.check().findings]
+        ['nan-forward']
     """
     from .checks.ask import checked
 
@@ -212,9 +400,27 @@ def check(of: Any = None, thorough: bool = True) -> View | CheckReport:
 
 
 def guard(nan: bool = True, inf: bool = True) -> AbstractContextManager[None]:
-    """Raise FloatingPointError at the op, forward or backward, that produces a NaN (`nan`) or an infinity (`inf`): `with wb.guard(): ...`.
+    """Stop at the op, forward or backward, that produces a NaN or an infinity: `with wb.guard(): ...`.
 
-    The message shows the operands and their values. There is no cost outside the block.
+    The error's message shows the operands and their values. There is no cost outside the block.
+
+    Args:
+        nan: stop at a NaN.
+        inf: stop at an infinity that was made from finite values.
+
+    Returns:
+        A context manager.
+
+    Raises:
+        FloatingPointError: in the block, at the first such op.
+
+    Example::
+
+        >>> with wb.guard():
+        ...     engine.tensor([-1.0, 1.0]).log()
+        Traceback (most recent call last):
+            ...
+        workbench.checks.guard.NotFiniteError: log made NaN ...: result[0]; input is (2,) float32, values −1, 1, input[0] = −1. ...
     """
     from .checks.ask import guard
 
@@ -224,8 +430,24 @@ def guard(nan: bool = True, inf: bool = True) -> AbstractContextManager[None]:
 def diff(before: Any = None, after: Any = None) -> View | ShownSession:
     """Compare two recordings in one graph: what was added, removed and changed, and how much the values differ.
 
-    `before` and `after` are tensors (everything they were computed from), modules, views, or the `r` of `with wb.record() as r`; by
-    default, the last two recordings. Raises RuntimeError if there are not two.
+    Args:
+        before: a tensor (everything it was computed from), a module, a view, or the `r` of `with wb.record() as r`.
+        after: the same. By default, the last two recordings are compared.
+
+    Returns:
+        In a notebook a view, elsewhere an object that prints itself as a table.
+
+    Raises:
+        RuntimeError: there are not two recordings.
+        TypeError: `before` or `after` is something else.
+
+    Example::
+
+        >>> x = engine.tensor([1.0, -2.0], requires_grad=True)
+        >>> wb.diff(x.relu().sum(), x.tanh().sum())
+        before → after: 1 same, 2 changed, 0 added, 0 removed
+          ≠ tanh 2: relu became tanh; values differ by 0.8083 of their size
+          ≠ sum: values differ by 1.202 of their size
     """
     from .compare.ask import compared
 
@@ -233,26 +455,74 @@ def diff(before: Any = None, after: Any = None) -> View | ShownSession:
 
 
 def watch(subject: Any = None, keep: int | None = None) -> Watch | View | ShownSession:
-    """Watch a model or a tensor, of the engine or of PyTorch: graph, values and gradients in the view.
+    """Watch a model or a tensor, of the engine or of PyTorch: graph, values and gradients.
 
-    `with wb.watch(model): ...` records what runs inside the block, and every backward pass as a record to step through. Without a block, a
-    module is watched at each of its calls, and a PyTorch tensor shows the graph behind it. `keep` is the number of bytes of results kept
-    for viewing. Raises TypeError for anything else.
+    `with wb.watch(model): ...` records what runs inside the block, and every backward pass, to be stepped through. Without a block, a
+    module is watched at each of its calls, and a tensor shows the graph behind it.
+
+    Args:
+        subject: a module or a tensor. By default, whatever runs in the block.
+        keep: bytes of results to keep for viewing (default 256 MB).
+
+    Returns:
+        A watch, which displays itself as a view in a notebook and prints itself as a table elsewhere; for a tensor of the engine, the same
+        as `wb.show`.
+
+    Raises:
+        TypeError: the subject is neither a module nor a tensor.
+
+    Example::
+
+        >>> model = engine.nn.Linear(2, 1)
+        >>> with wb.watch(model) as watch:
+        ...     model(engine.ones(4, 2)).sum().backward()
+        >>> watch
+        Linear: 2 ops, 2 parameters, 32 B saved for backward.
+          #0 input: float32 4×2
+          #3 linear in model: Linear: float32 4×1, from #0, #1, #2
+            #1 parameter weight: float32 1×2, gradient norm 5.657
+            #2 parameter bias: float32 1, gradient 4
+          #4 sum: float32 scalar, from #3
     """
     from .subjects.watching import watched
 
     return watched(subject, keep, caller.frame(), caller.shown, caller.displayed)
 
 
-def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = False, budget: Any = None) -> Written:
-    """Write a file of the kind given by its extension.
+def export(
+    file: str | PathLike[str], target: Any = None, *, paths: bool = False, stats: bool = False, budget: int | str | None = None
+) -> Written:
+    """Write what is shown to a file. Its extension gives the format.
 
-    `.html` is the view with all its answers, a page that needs neither kernel nor network, and `.replay` its data alone; `.svg`, `.png` and
-    `.pdf` are drawings; `.json`, `.dot` and `.mmd` are the graph for other tools; `trace.json` holds times for Chrome's tracing.
+    | extension | content |
+    |---|---|
+    | `.html` | the view with all its answers: a page that needs neither kernel nor network |
+    | `.replay` | the data of that page |
+    | `.svg` `.png` `.pdf` | a drawing |
+    | `.json` `.dot` `.mmd` | the graph for other tools: JSON, Graphviz, Mermaid |
+    | `trace.json` | times for Chrome's tracing and Perfetto |
 
-    `target` is a view, the result of `wb.record()` or `wb.step()`, or a tensor; by default, what was shown last. `budget` limits the data
-    of a page ("8 MB"); what does not fit is reported. `stats` adds the statistics of each value to a `.json`. Absolute paths are
-    shortened unless `paths`. Raises ValueError for any other extension, RuntimeError if there is nothing to export.
+    Args:
+        file: the path.
+        target: a view, the result of `wb.record` or `wb.step`, or a tensor. By default, what was shown last.
+        paths: keep absolute paths; by default they are shortened.
+        stats: add the statistics of each value to a `.json`.
+        budget: limit of the data of a page, in bytes or such as "8 MB". What does not fit is reported.
+
+    Returns:
+        The file that was written: its path, its size, and what was left out.
+
+    Raises:
+        ValueError: another extension, or a budget that is not a size.
+        RuntimeError: there is nothing to export.
+        TypeError: `target` is something else.
+
+    Example::
+
+        >>> w = engine.tensor([1.0, 2.0], requires_grad=True)
+        >>> written = wb.export("loss.svg", (w * w).sum())
+        >>> written.path.name, written.left
+        ('loss.svg', '')
     """
     from .exporting.ask import export
 
@@ -261,9 +531,27 @@ def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = 
 
 @contextmanager
 def record(title: str = "", keep: int | None = None) -> Iterator[ShownSession]:
-    """Record the ops inside the block: `with wb.record() as r: ...`, then `wb.show()` or `print(r)`. For scripts; cells have %%watch.
+    """Record the ops inside the block: `with wb.record() as r: ...`. For scripts; cells have `%%watch`.
 
     The newest recording is kept until the next one is made, even if it has no name.
+
+    Args:
+        title: a title for the recording.
+        keep: bytes of results to keep for viewing (default 256 MB).
+
+    Returns:
+        The recording; `print(r)` prints its graph, and `wb.show`, `wb.memory`, `wb.profile`, `wb.check` and `wb.diff` take it.
+
+    Example::
+
+        >>> with wb.record("two ops") as r:
+        ...     x = engine.tensor([1.0, 2.0])
+        ...     y = (x * x).sum()
+        >>> print(r)
+        two ops: 2 ops, 0 B saved for backward.
+          #0 input x: float32 2
+          #1 mul: float32 2, from #0, #0
+          #2 sum y: float32 scalar, from #1
     """
     from engine.base import observe
 
@@ -289,18 +577,63 @@ def record(title: str = "", keep: int | None = None) -> Iterator[ShownSession]:
 
 
 def scope(name: str) -> AbstractContextManager[None]:
-    """Group ops under a name in the graph: `with wb.scope("attention"): ...`."""
+    """Group the ops inside the block under a name in the graph: `with wb.scope("attention"): ...`.
+
+    Args:
+        name: the name of the group.
+
+    Returns:
+        A context manager.
+
+    Example::
+
+        >>> with wb.record() as r, wb.scope("square"):
+        ...     y = engine.ones(2) ** 2
+        >>> print(r)
+        1 op, 0 B saved for backward.
+          #0 input: float32 2
+          #2 pow y in square: float32 2, from #0, #1
+            #1 constant 2: int scalar
+    """
     from engine.base import observe
 
     return observe.scope(name)
 
 
-def history(model: Module, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:
-    """Record the training of `model`: statistics of weights, gradients, updates and activations at every `every`-th step.
+def history(model: Module, optimizer: Optimizer | None = None, every: int = 1, keep: int = 256) -> History:
+    """Record the training of a model: statistics of weights, gradients, updates and activations over the steps.
 
-    A step is one `optimizer.step()`, or one backward pass without an optimizer. At most `keep` steps are kept: beyond that, every second
-    one is dropped. `h["layers.0.weight"].grad.norm` is then a series, `h.log(loss=loss)` adds one; `h.close()` or a `with` block ends
-    recording.
+    A step is one `optimizer.step()`, or one backward pass without an optimizer. Recording ends with `h.close()` or the end of a `with`
+    block.
+
+    Args:
+        model: the model.
+        optimizer: the optimizer that trains it.
+        every: measure every `every`-th step.
+        keep: the number of steps to keep at most: beyond that, every second one is dropped.
+
+    Returns:
+        The history: `h["layers.0.weight"].grad.norm` is a series over the steps.
+
+    Raises:
+        TypeError: the model is not an `engine.nn.Module`.
+        ValueError: `every` is less than 1 or `keep` less than 2.
+
+    Example::
+
+        >>> model = engine.nn.Linear(2, 1)
+        >>> optimizer = engine.optim.SGD(model.parameters(), lr=0.1)
+        >>> with wb.history(model, optimizer) as h:
+        ...     for _ in range(3):
+        ...         loss = model(engine.ones(4, 2)).square().mean()
+        ...         optimizer.zero_grad()
+        ...         loss.backward()
+        ...         optimizer.step()
+        ...         h.log(loss=loss)
+        >>> h["weight"].grad.norm.shape
+        (3,)
+        >>> h.steps
+        array([0, 1, 2])
     """
     from .training.history import History
 
@@ -308,9 +641,28 @@ def history(model: Module, optimizer: Any = None, every: int = 1, keep: int = 25
 
 
 def progress(iterable: Iterable, total: int | None = None, title: str = "") -> Track:
-    """Show a progress bar with the time left, and curves of reported values: `for x in (p := wb.progress(loader)): p.report(loss=loss)`.
+    """Show a progress bar with the time left, and curves of reported values.
 
-    In a notebook it is in the cell's output, elsewhere a line on stderr. `total` is the number of iterations if the iterable has no length.
+    In a notebook it is in the cell's output, elsewhere a line on stderr.
+
+    Args:
+        iterable: what to loop over.
+        total: the number of iterations, if the iterable has no length.
+        title: a title for the bar.
+
+    Returns:
+        An iterable over the same items, with `report()`.
+
+    Raises:
+        TypeError: `iterable` cannot be looped over.
+        ValueError: `total` is not an integer of at least 0.
+
+    Example::
+
+        >>> for i in (track := wb.progress(range(3))):
+        ...     track.report(loss=1 / (i + 1))
+        >>> track.scalars["loss"].last
+        0.3333333333333333
     """
     from .training.progress import Track
 
@@ -321,18 +673,37 @@ def progress(iterable: Iterable, total: int | None = None, title: str = "") -> T
     return Track(iterable, total, title, Cell())
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
-    if name in ("plot", "teach", "testing", "whatif"):  # `import workbench` stays light
+    if name in ("plot", "samples", "teach", "testing", "whatif"):  # `import workbench` stays light
         return import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def loop(data: Iterable, *subjects: Any) -> Iterable:
-    """Control a training loop from the view: play, pause, step and rewind it: `for x, y in wb.loop(loader, model)`.
+    """Control a training loop from the view: play, pause, step and rewind it.
 
-    `subjects` are restored exactly on a rewind: the model, the optimizer, a scheduler, single tensors; so is the random state. The graph
-    and backward passes of iterations that are shown can be inspected. The loop waits before its first iteration. Outside Jupyter, returns
-    `data` itself. Raises TypeError for a subject that cannot be restored.
+    The graph and backward passes of iterations that are shown can be inspected. The loop waits before its first iteration. Outside Jupyter,
+    returns `data` itself.
+
+    Args:
+        data: what to loop over, such as a DataLoader.
+        *subjects: what a rewind restores exactly: the model, the optimizer, a scheduler, single tensors. So is the random state.
+
+    Returns:
+        An iterable over the items of `data`.
+
+    Raises:
+        TypeError: a subject cannot be restored.
+
+    Example::
+
+        >>> model = engine.nn.Linear(2, 1)
+        >>> for x in wb.loop([engine.ones(4, 2)] * 3, model):
+        ...     y = model(x)
     """
     if not caller.in_kernel():
         return data

@@ -23,9 +23,23 @@ FORMAT = 1
 
 
 def structure(loss: Tensor) -> list[dict[str, Any]]:
-    """The nodes that `loss` depends on, in execution order. Modules are known only for recorded nodes.
+    """List the nodes that a loss depends on, in execution order. Modules are known only for recorded nodes.
 
-    Raises TypeError for anything but a tensor of the engine, and RuntimeError for a tensor without a graph.
+    Args:
+        loss: a tensor with a graph.
+
+    Returns:
+        For each node its op, dtype, shape, attributes, module, and the numbers of its inputs.
+
+    Raises:
+        TypeError: it is not a tensor of the engine.
+        RuntimeError: it has no graph.
+
+    Example::
+
+        >>> w = engine.ones(2, requires_grad=True)
+        >>> [node["op"] for node in wb.testing.structure((w * w).sum())]
+        ['leaf', 'mul', 'sum']
     """
     if not isinstance(loss, Tensor):
         raise TypeError(f"A fingerprint is of a tensor of the engine, got {type(loss).__name__}.")
@@ -38,14 +52,57 @@ def structure(loss: Tensor) -> list[dict[str, Any]]:
 
 
 def fingerprint(loss: Tensor) -> str:
-    """Return 16 hexadecimal digits that depend only on ops, shapes, dtypes, attributes, modules and the graph's edges."""
+    """Compute 16 hexadecimal digits that depend only on the graph: ops, shapes, dtypes, attributes, modules and edges.
+
+    Args:
+        loss: a tensor with a graph.
+
+    Returns:
+        The digits.
+
+    Raises:
+        TypeError: it is not a tensor of the engine.
+        RuntimeError: it has no graph.
+
+    Example::
+
+        >>> w = engine.ones(2, requires_grad=True)
+        >>> wb.testing.fingerprint(w.exp().sum()) == wb.testing.fingerprint((w + 1).exp().sum())
+        False
+    """
     return _digest(structure(loss))
 
 
 def assert_unchanged(loss: Tensor, file: str | os.PathLike[str], update: bool | None = None) -> None:
-    """Compare the graph of `loss` with the one in `file` (JSON). Raises AssertionError with the differing lines if they differ.
+    """Check that the graph of a loss is the one in a file. For tests: an unintended change of a model fails.
 
-    The file is rewritten instead with `update=True`, with `--update` on the command line, or with WB_UPDATE=1 in the environment.
+    The file is written instead with `update=True`, with `--update` on the command line, or with WB_UPDATE=1 in the environment.
+
+    Args:
+        loss: a tensor with a graph.
+        file: the path of the file (JSON), to be committed with the tests.
+        update: True writes the file, False compares; by default, the command line and the environment decide.
+
+    Raises:
+        AssertionError: the graphs differ, with the lines that do; or there is no file.
+        TypeError: `loss` is not a tensor of the engine.
+        RuntimeError: it has no graph.
+
+    Example::
+
+        >>> w = engine.ones(2, requires_grad=True)
+        >>> wb.testing.assert_unchanged(w.exp().sum(), "exp.json", update=True)
+        >>> wb.testing.assert_unchanged((w * 2).exp().sum(), "exp.json", update=False)
+        Traceback (most recent call last):
+            ...
+        AssertionError: The graph is not the one in exp.json any more:
+        @@ -1,3 +1,4 @@
+         leaf float32 2
+        -exp float32 2 ← leaf 2
+        +mul float32 2 ← leaf 2, –
+        +exp float32 2 ← mul 2
+         sum float32 scalar (dim=None, dtype=None, keepdim=False) ← exp 2
+        If that is meant: Write it with WB_UPDATE=1, --update or update=True, review it, and commit it.
     """
     path, nodes = Path(file), structure(loss)
     if update if update is not None else "--update" in sys.argv[1:] or os.environ.get(UPDATE, "") not in ("", "0"):

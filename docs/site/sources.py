@@ -16,6 +16,8 @@ HERE = Path(__file__).parent
 TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")  # pages outside of docs/
 # A link, with its text, target and anchor; or code, which may look like one: model[0](x).
 LINK = re.compile(r"```.*?```|(?<!!)\[((?:[^\]`]|`[^`]*`)*)\]\(([^)\s#:]+)(#[^)\s]*)?\)|`[^`\n]*`", re.DOTALL)
+NAME = re.compile(r"`(wb\.[\w.]*\w|%+\w+)")  # at the start of code
+REFERENCE = ROOT / "docs" / "reference"
 FRONT_BUDGET = 200_000  # bytes of the view on the front page
 FRONT_STEPS = 3  # of the pass on the front page, so that its first picture has gradients in it
 TITLES = {"/README.md": "Overview and installation", "docs/index.md": "All pages"}  # in the navigation, where a page's own will not do
@@ -60,12 +62,19 @@ def on_site(page: Path) -> bool:
 
 
 def relinked(text: str, page: Path, lessons: set[str], repository: str) -> str:
-    """The page with links that hold on the site: lessons are in lessons/, and what is not on the site is in the repository."""
+    """The page with links that hold on the site: lessons are in lessons/, and what is not on the site is in the repository.
+
+    The first mention of a name that the reference has leads there.
+    """
+    entries = reference()
 
     def link(found: re.Match[str]) -> str:
         words, target, anchor = found[1], found[2], found[3] or ""
         if target is None:
-            return found[0]
+            name = NAME.match(found[0])
+            line = text[text.rfind("\n", 0, found.start()) + 1 : found.start()]
+            address = None if name is None or REFERENCE in page.parents or line.startswith("#") else entries.pop(name[1], None)
+            return f"[{found[0]}]({os.path.relpath(REFERENCE, page.parent)}/{address})" if address else found[0]
         path = (page.parent / target).resolve()
         if not path.is_relative_to(ROOT):
             return found[0]
@@ -77,6 +86,13 @@ def relinked(text: str, page: Path, lessons: set[str], repository: str) -> str:
         return f"[{words}]({repository}/blob/main/{inside.as_posix()}{anchor})" if repository else words
 
     return LINK.sub(link, text)
+
+
+def reference() -> dict[str, str]:
+    """The names that docs/reference/ explains, each with its page and anchor."""
+    pages = {page.name: page.read_text(encoding="utf-8") for page in REFERENCE.glob("*.md")}
+    heads = [(name, head) for name, text in pages.items() for head in re.findall(r"^##+ (wb\.\S+|%+\w+)$", text, re.MULTILINE)]
+    return {head: f"{name}#{re.sub(r'[^a-z0-9_]', '', head.lower())}" for name, head in heads}
 
 
 def linked(page: Path) -> list[tuple[str, list[Path]]]:

@@ -36,7 +36,13 @@ class Key:
 
 @dataclass
 class Breakpoint:
-    """Stop at a node, an op type, a name or module that a glob matches, or anywhere; with `when`, only if the condition holds."""
+    """The result of `wb.break_at`: stops backward passes at a node, an op, a name or a module, or anywhere.
+
+    Attributes:
+        on: whether it is active; set it to False to switch it off.
+        when: the condition as text; "" for none.
+        place: where it stops, in words.
+    """
 
     where: Where
     what: str  # "mul", "layers.*.weight"; for a node, its description; "" for any
@@ -47,10 +53,12 @@ class Breakpoint:
 
     @property
     def when(self) -> str:
+        """The condition as text; "" for none."""
         return "" if self.condition is None else self.condition.text
 
     @property
     def place(self) -> str:
+        """Where it stops, in words."""
         return {"any": "", "op": f"every {self.what}", "module": f"module {self.what}"}.get(self.where, self.what)
 
     def __str__(self) -> str:

@@ -48,6 +48,13 @@ class Stepper:
 
     Going back restores `.grad` of every leaf to the very tensor that was there; going forward sets it again. At the end it is bit for bit
     what `.backward()` leaves. Nothing is subtracted or computed twice: the record keeps the gradients.
+
+    Attributes:
+        index: the number of steps done.
+        total: the number of steps in the pass.
+        done: whether the pass is at its end.
+        failed: whether an error ended the pass at the current step.
+        stopped: a sentence about the breakpoint that stopped the pass at the current step; "" for none.
     """
 
     mode = "live"
@@ -111,10 +118,12 @@ class Stepper:
 
     @property
     def total(self) -> int:
+        """The number of steps in the pass."""
         return len(self.nodes)
 
     @property
     def done(self) -> bool:
+        """Whether the pass is at its end."""
         return self.index == self.total
 
     @property
@@ -123,7 +132,21 @@ class Stepper:
         return self.failure != "" and self.index == len(self.taken)
 
     def next(self, by: By = "op") -> int:
-        """Step forward and return the new index; a no-op at the end. `by` is the size of the step: see `granularity`."""
+        """Step forward and return the new index; at the end, do nothing.
+
+        Args:
+            by: the size of the step: one "op", one "module", up to the next "parameter" that gets its gradient, or one "iteration" of a
+                loop.
+
+        Example::
+
+            >>> w = engine.tensor([1.0, 2.0], requires_grad=True)
+            >>> walk = wb.step((w * w).sum())
+            >>> walk.next()
+            1
+            >>> walk.next(by="parameter")
+            3
+        """
         self._alive()
         if by != "op":
             return self.to(self.places.after(by, self.index))
@@ -136,7 +159,11 @@ class Stepper:
         return self.index
 
     def previous(self, by: By = "op") -> int:
-        """Step back and return the new index; a no-op at the start."""
+        """Step back and return the new index; at the start, do nothing.
+
+        Args:
+            by: the size of the step, as for `Stepper.next`.
+        """
         self._alive()
         if by != "op":
             return self.to(self.places.before(by, self.index))
@@ -164,10 +191,14 @@ class Stepper:
         return self._places
 
     def run(self, breakpoints: Iterable[Breakpoint] | None = None, back: bool = False) -> int:
-        """Run forward, or back, until a breakpoint stops the pass, by default one of the kernel's; otherwise to the end, or the start.
+        """Run forward or back until a breakpoint stops the pass, otherwise to the end or the start; return the new index.
 
-        `stop` is then that breakpoint's stop, or None. On a GPU, conditions are fetched at most once every 32 steps: the pass may overshoot
+        `stop` is then the breakpoint's stop, or None. On a GPU, conditions are fetched at most once every 32 steps: the pass may overshoot
         by that many steps, and then returns to the exact step.
+
+        Args:
+            breakpoints: by default, those set with `wb.break_at`.
+            back: run backwards.
         """
         self._alive()
         self.stop = None
@@ -191,7 +222,24 @@ class Stepper:
         return self.index
 
     def run_until(self, stops: str | Breakpoint | Sequence[str | Breakpoint], back: bool = False) -> int:
-        """`run_until("norm > 1e3")`: run to the step where a gradient meets a condition, else to the end; return the new index."""
+        """Run to the step where a gradient meets a condition, else to the end; return the new index.
+
+        Args:
+            stops: a condition such as "norm > 1e3", a breakpoint from `wb.break_at`, or a list of these.
+            back: run backwards, else to the start.
+
+        Raises:
+            ValueError: a condition cannot be parsed.
+
+        Example::
+
+            >>> w = engine.tensor([1.0, 2.0], requires_grad=True)
+            >>> walk = wb.step((w * w).sum())
+            >>> walk.run_until("norm > 4")
+            2
+            >>> walk.stopped
+            'Stopped because norm > 4: the gradient of w so far has norm 4.472.'
+        """
         return self.run(named(stops), back)
 
     @property

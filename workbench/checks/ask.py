@@ -22,7 +22,13 @@ from .torch_guard import guarding
 
 @dataclass(frozen=True, repr=False)
 class CheckReport(Report):
-    """The result of the checks: `findings` one by one, each with its `code`."""
+    """The report of `wb.check`.
+
+    Attributes:
+        text: the report as text.
+        findings: the findings, most serious first. Each has a stable `code` such as "nan-forward" (the guide lists all), a `severity`
+            ("error", "warning" or "note"), a `sentence`, `why` it matters, a line that is a `fix`, and its `node` and `site` in the code.
+    """
 
     text: str
     findings: list[Finding]

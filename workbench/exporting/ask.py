@@ -28,11 +28,17 @@ from .replay import BUDGET, replay
 
 @dataclass(frozen=True)
 class Written:
-    """A file that was written. It is path-like (`os.PathLike`)."""
+    """A file that `wb.export` wrote. It is path-like (`os.PathLike`).
+
+    Attributes:
+        path: where it is.
+        bytes: its size.
+        left: a sentence on what was left out; "" if nothing was.
+    """
 
     path: Path
     bytes: int
-    left: str  # a sentence on what was left out; "" if nothing was
+    left: str
 
     def __fspath__(self) -> str:
         return str(self.path)
@@ -42,7 +48,12 @@ class Written:
 
 
 def export(
-    file: str | PathLike[str], target: Any, names: Mapping[str, Any], paths: bool = False, stats: bool = False, budget: Any = None
+    file: str | PathLike[str],
+    target: Any,
+    names: Mapping[str, Any],
+    paths: bool = False,
+    stats: bool = False,
+    budget: int | str | None = None,
 ) -> Written:
     """Write `file` in the format of its extension.
 

@@ -41,7 +41,14 @@ class WatchMagics(Magics):
     @argument("--steps", action="store_true", help="record the backward passes too, to be walked through afterwards")
     @cell_magic
     def watch(self, line: str, cell: str) -> None:
-        """Record this cell and show its graph, live."""
+        """Record this cell and show its graph, live.
+
+        Example::
+
+            %%watch --steps
+            loss = model(x).square().mean()
+            loss.backward()
+        """
         __tracebackhide__ = True
         options = parse_argstring(self.watch, line)
         keep = KEEP if options.keep is None else size(options.keep)
@@ -68,7 +75,15 @@ class WatchMagics(Magics):
 
     @line_cell_magic
     def torch(self, line: str, cell: str | None = None) -> None:
-        """Make `import torch` import the engine from now on. As %%torch, also watch the cell, with the options of %%watch."""
+        """Make `import torch` import the engine from now on. As `%%torch`, also watch the cell, with the options of `%%watch`.
+
+        Run it before the first `import torch` of the kernel.
+
+        Example::
+
+            %torch
+            import torch
+        """
         __tracebackhide__ = True
         if cell is None and line.strip():
             raise UsageError("%torch takes no arguments; as %%torch it takes those of %%watch")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -31,7 +31,16 @@ _MISSING = """export default { render({ el }) {
 
 
 class View(anywidget.AnyWidget):
-    """One view of a session. Display it, or move its backward pass from code with `next()`, `previous()`, `to()` and `finish()`."""
+    """An interactive view in a notebook. Display it, or move its backward pass from code; the page follows.
+
+    Attributes:
+        index: the number of steps done.
+        total: the number of steps in the pass.
+        done: whether the pass is at its end.
+        stopped: a sentence about the breakpoint that stopped the pass at the current step; "" for none.
+        stepper: the backward pass. Raises RuntimeError if there is none.
+        findings: the findings of the checks on what is shown, most serious first.
+    """
 
     # A saved notebook may keep the state of each widget, including its code; so it holds only a loader that requests the view.
     _esm = _LOADER.read_text(encoding="utf-8") if _BUILT.exists() else _MISSING
@@ -100,23 +109,23 @@ class View(anywidget.AnyWidget):
             return list(self.session.findings or [])
 
     def next(self, by: By = "op") -> str:
-        """Step forward by one "op", "module", "parameter" or "iteration"; return a sentence about the step."""
+        """Step forward by one "op", "module", "parameter" or "iteration" (`by`); return a sentence about the step."""
         return self._walk(lambda: self.stepper.next(by))
 
     def previous(self, by: By = "op") -> str:
-        """Step back; return a sentence about the new position."""
+        """Step back by one "op", "module", "parameter" or "iteration" (`by`); return a sentence about the new position."""
         return self._walk(lambda: self.stepper.previous(by))
 
     def run(self, back: bool = False) -> str:
-        """Run forward, or back, to the next breakpoint; return a sentence about where and why the pass stopped."""
+        """Run forward, or with `back` backwards, to the next breakpoint; return a sentence about where and why the pass stopped."""
         return self._walk(lambda: self.stepper.run(self.session.stops, back))
 
-    def run_until(self, stops: Any, back: bool = False) -> str:
-        """Run to where a condition such as "norm > 1e3" holds, or to a `wb.break_at`; return a sentence about it."""
+    def run_until(self, stops: str | Breakpoint | Sequence[str | Breakpoint], back: bool = False) -> str:
+        """Run, with `back` backwards, to where one of `stops` holds, as for `Stepper.run_until`; return a sentence about it."""
         return self._walk(lambda: self.stepper.run_until(stops, back))
 
     def breakpoint(self, when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:
-        """Set a breakpoint, as `wb.break_at` does."""
+        """Set a breakpoint; `when`, `op`, `name` and `module` are those of `wb.break_at`."""
         return self.session.breakpoints.add(Breakpoint.of(when, op=op, name=name, module=module))
 
     def to(self, index: int) -> str:

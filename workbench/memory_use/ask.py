@@ -15,7 +15,12 @@ from ..subjects.recordings import opened_on, recording_of
 
 @dataclass(frozen=True, repr=False)
 class MemoryReport(Report):
-    """Memory use by category, and the largest holdings with their reasons; `message` has the figures."""
+    """The report of `wb.memory`.
+
+    Attributes:
+        text: the report as text.
+        message: the figures: `live` and `peak` in bytes, `totals` by category, `holdings` with their reasons, `lines`, `ops` and `modules`.
+    """
 
     text: str
     message: Memory

@@ -9,6 +9,7 @@ import numpy
 
 from ..training.curve import Curve
 from ..training.history import History
+from ..training.progress import Track
 from . import style
 
 if TYPE_CHECKING:
@@ -16,19 +17,35 @@ if TYPE_CHECKING:
 
 
 def learning_curves(
-    source: Any,
+    source: History | Track | Mapping[str, Any] | Sequence[Any],
     names: Sequence[str] | None = None,
     right: Sequence[str] = (),
     smooth: float = 0.0,
     log: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot reported scalars, such as loss and accuracy, by step.
+    """Plot reported scalars, such as loss and accuracy, by step. NaN and Inf leave gaps.
 
-    `source` is a history (`history.log(...)`), a `wb.progress`, a dict from names to lists (or to `(steps, values)`), or one list.
-    `names` selects curves and their order; those in `right` use the right-hand axis. `smooth` in [0, 1) draws an exponential moving
-    average with that weight for the past, bias-corrected like Adam's moments, over the faint raw values, and the legend says so.
-    `log` makes the left axis logarithmic. NaN and Inf leave gaps.
+    Args:
+        source: a history (`History.log`), a `wb.progress`, a dict from names to lists (or to `(steps, values)`), or one list.
+        names: the curves to draw, in this order; by default, all.
+        right: curves that use an axis on the right.
+        smooth: in [0, 1): draw an exponential moving average with this weight for the past, bias-corrected like Adam's moments, over the
+            faint raw values.
+        log: make the left axis logarithmic.
+        ax: the axes to draw on; by default, those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        ValueError: a name is unknown, or `smooth` is out of range.
+        TypeError: `source` is something else.
+
+    Example::
+
+        >>> ax = wb.plot.learning_curves({"loss": [1.0, 0.5, 0.4], "accuracy": [0.3, 0.6, 0.7]}, right=["accuracy"])
+        >>> ax.figure.savefig("curves.png")
     """
     if not 0 <= smooth < 1:
         raise ValueError(f"wb.plot.learning_curves: smooth is from 0 to below 1, got {smooth!r}.")
@@ -114,8 +131,31 @@ def _steps_and_values(name: str, one: Any) -> tuple[numpy.ndarray, numpy.ndarray
 def update_ratio(history: History, names: Sequence[str] | None = None, biases: bool = False, ax: Axes | None = None) -> Axes:
     """Plot the update-to-weight ratio |Δw| / |w| (L2 norms) of each parameter by step, on a logarithmic axis.
 
-    `names` selects parameters; by default, those with fewer than two dimensions are left out unless `biases`. The line at 1e-3 is the
-    rule of thumb of Stanford's CS231n: far above it the learning rate is likely too high, far below it too low.
+    The line at 1e-3 is the rule of thumb of Stanford's CS231n: far above it the learning rate is likely too high, far below it too low.
+
+    Args:
+        history: what `wb.history` returned.
+        names: the parameters to draw; by default, all.
+        biases: include parameters with fewer than two dimensions, which are left out by default.
+        ax: the axes to draw on; by default, those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        TypeError: `history` is not a history.
+        ValueError: a name is a module's, or there is no parameter to draw.
+        KeyError: a name is unknown.
+
+    Example::
+
+        >>> model = engine.nn.Linear(2, 1)
+        >>> optimizer = engine.optim.SGD(model.parameters(), lr=0.1)
+        >>> h = wb.history(model, optimizer)
+        >>> for _ in range(3):
+        ...     model(engine.ones(4, 2)).square().mean().backward()
+        ...     optimizer.step()
+        >>> ax = wb.plot.update_ratio(h)
     """
     if not isinstance(history, History):
         raise TypeError(f"wb.plot.update_ratio takes a history (wb.history(model, optimizer)), got {type(history).__name__}.")

@@ -25,12 +25,33 @@ def histograms(
     bins: int | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot the distribution of a tensor over the steps.
+    """Plot the distribution of a tensor over the steps of a training.
 
-    `name` is a parameter or a module; `of` is "weight" (the default for parameters), "grad", "update" or "activation" (for modules).
-    `kind="heat"` draws a column per kept step, coloured by the share of elements in each of `bins` equal bins over the whole range (16 to
-    80 by default, fewer for small tensors). `kind="ridge"` draws at most 24 lines, the newest in front, each scaled to the same height.
-    Each step's own 64 bins are distributed proportionally over the common ones.
+    Args:
+        history: what `wb.history` returned.
+        name: a parameter or a module.
+        of: "weight" (the default for parameters), "grad", "update" or "activation" (for modules).
+        kind: "heat" draws a column per kept step, coloured by the share of elements in each bin; "ridge" draws at most 24 lines, the
+            newest in front, each scaled to the same height.
+        bins: the number of equal bins over the whole range; by default 16 to 80, fewer for small tensors. The 64 bins of each step are
+            distributed proportionally over them.
+        ax: the axes to draw on; by default, those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        TypeError: `history` is not a history.
+        KeyError: `name` is unknown.
+        ValueError: `of`, `kind` or `bins` is not one of the above, or there are no values.
+
+    Example::
+
+        >>> model = engine.nn.Linear(2, 8)
+        >>> h = wb.history(model)
+        >>> for _ in range(3):
+        ...     model(engine.ones(4, 2)).square().mean().backward()
+        >>> ax = wb.plot.histograms(h, "weight", of="grad")
     """
     if not isinstance(history, History):
         raise TypeError(f"wb.plot.histograms takes a history (wb.history(model, optimizer)), got {type(history).__name__}.")

@@ -19,12 +19,31 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def gradient_flow(source: Any, step: int | None = None, biases: bool = True, ax: Axes | None = None) -> Axes:
+def gradient_flow(
+    source: Module | History | Mapping[str, Any], step: int | None = None, biases: bool = True, ax: Axes | None = None
+) -> Axes:
     """Plot the mean and maximum |gradient| of each parameter in depth order, on a logarithmic axis with vanishing and exploding bands.
 
-    `source` is a module after `backward()`, a history (`step`: one of its kept steps, by default the last), or a dict from names to
-    gradients (tensors or arrays). `biases=False` leaves out parameters with fewer than two dimensions. Gradients that are missing, all
-    zero, or have NaN or Inf are marked.
+    Gradients that are missing, all zero, or have NaN or Inf are marked.
+
+    Args:
+        source: a module after `backward()`, a history, or a dict from names to gradients (tensors or arrays).
+        step: of a history, one of its kept steps; by default, the last.
+        biases: False leaves out parameters with fewer than two dimensions.
+        ax: the axes to draw on; by default, those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        TypeError: `source` is something else.
+        ValueError: there is no parameter, or none has a gradient.
+
+    Example::
+
+        >>> model = engine.nn.Sequential(engine.nn.Linear(2, 8), engine.nn.Tanh(), engine.nn.Linear(8, 1))
+        >>> model(engine.ones(4, 2)).square().mean().backward()
+        >>> ax = wb.plot.gradient_flow(model)
     """
     rows, title = _rows(source, step)
     if not biases:

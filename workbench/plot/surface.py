@@ -27,20 +27,44 @@ Direction = Mapping[str, Any]  # parameter name -> array of its shape
 
 @dataclass(frozen=True)
 class Landscape:
-    """The loss at `w + a d1 + b d2` around the model's parameters w: `loss[i, j]` is at a = across[j], b = up[i]."""
+    """The loss at `w + a d1 + b d2` around a model's parameters w, along two directions; `wb.plot.landscape` returns it.
 
-    across: numpy.ndarray  # float64 (points,)
-    up: numpy.ndarray  # float64 (points,)
-    loss: numpy.ndarray  # float64 (points, points); may have NaN and Inf
-    here: float  # the loss at w
-    words: str  # describes the directions
+    Attributes:
+        across: the values of a, float64 (points,).
+        up: the values of b, float64 (points,).
+        loss: `loss[i, j]` is at a = across[j], b = up[i]; float64 (points, points), may have NaN and Inf.
+        here: the loss at w.
+        words: the directions in words.
+    """
+
+    across: numpy.ndarray
+    up: numpy.ndarray
+    loss: numpy.ndarray
+    here: float
+    words: str
 
 
 def random_directions(model: Module, seed: int = 0) -> tuple[dict[str, numpy.ndarray], dict[str, numpy.ndarray]]:
-    """Return two random Gaussian directions, filter-normalised: `d_i <- d_i |w_i| / |d_i|` for each filter i (Li et al. 2018, section 4).
+    """Draw two random Gaussian directions, filter-normalised: `d_i <- d_i |w_i| / |d_i|` for each filter i (Li et al. 2018, section 4).
 
-    A filter is `weight[i]`, the weights of one output. Parameters with fewer than two dimensions (biases, batch norm) have direction 0,
-    as in the authors' code.
+    A filter is `weight[i]`, the weights of one output. Parameters with fewer than two dimensions (biases, batch norm) have direction 0, as
+    in the authors' code.
+
+    Args:
+        model: the model.
+        seed: the seed of the draw.
+
+    Returns:
+        For each direction a dict from names of parameters to arrays of their shapes.
+
+    Raises:
+        TypeError: the model is not an `engine.nn.Module`.
+
+    Example::
+
+        >>> first, second = wb.plot.random_directions(engine.nn.Linear(3, 2))
+        >>> {name: d.shape for name, d in first.items()}
+        {'weight': (2, 3), 'bias': (2,)}
     """
     if not isinstance(model, Module):
         raise TypeError(f"wb.plot.random_directions takes an engine.nn.Module, got {type(model).__name__}.")
@@ -65,18 +89,39 @@ def _random(model: Module, draw: numpy.random.Generator) -> dict[str, numpy.ndar
 
 def landscape(
     model: Module,
-    loss: Callable[[], Any],
+    loss: Callable[[], Tensor | float],
     directions: tuple[Direction, Direction] | None = None,
     span: float = 1.0,
     points: int = 21,
     seed: int = 0,
 ) -> Landscape:
-    """Compute the loss on a `points` x `points` grid from -span to span along two directions; calls `loss()` points² + 1 times.
+    """Compute the loss on a grid around a model's parameters, along two directions; calls `loss()` points² + 1 times.
 
-    `loss` returns the model's current loss: `lambda: F.cross_entropy(model(x), y)`. It runs under no_grad and each time from the same
-    random state, so that dropout is the same at every point. `directions` are two dicts from parameter names to arrays of their shapes
-    (missing ones are 0), used without normalisation; the default is `random_directions(model, seed)`. Parameters, buffers and the random
-    state are restored exactly, even if `loss` fails or is interrupted.
+    Parameters, buffers and the random state are restored exactly, even if `loss` fails or is interrupted.
+
+    Args:
+        model: the model.
+        loss: a function that returns the model's current loss: `lambda: F.cross_entropy(model(x), y)`. It runs under no_grad and each time
+            from the same random state, so that dropout is the same at every point.
+        directions: two dicts from names of parameters to arrays of their shapes (missing ones are 0), used without normalisation. By
+            default, those of `wb.plot.random_directions`.
+        span: the grid goes from -span to span in both directions.
+        points: the number of points in each direction.
+        seed: the seed of the random directions.
+
+    Returns:
+        The grid and its losses.
+
+    Raises:
+        TypeError: the model is not an `engine.nn.Module`, or `loss` is not a function that returns a number.
+        ValueError: `points` is less than 3 or `span` is not positive.
+
+    Example::
+
+        >>> model, x = engine.nn.Linear(2, 1), engine.ones(4, 2)
+        >>> land = wb.plot.landscape(model, lambda: model(x).square().mean(), points=5)
+        >>> land.loss.shape
+        (5, 5)
     """
     if not isinstance(model, Module):
         raise TypeError(f"wb.plot.landscape takes an engine.nn.Module, got {type(model).__name__}.")
@@ -157,7 +202,7 @@ def _put_back(model: Module) -> Iterator[Callable[[], None]]:
 
 def loss_surface(
     source: Module | Landscape,
-    loss: Callable[[], Any] | None = None,
+    loss: Callable[[], Tensor | float] | None = None,
     directions: tuple[Direction, Direction] | None = None,
     span: float = 1.0,
     points: int = 21,
@@ -168,8 +213,30 @@ def loss_surface(
 ) -> Axes:
     """Plot the loss surface around a model as contours or as a 3-D surface; the cross marks the current parameters.
 
-    `source` is a module, with the further arguments of `landscape`, or a precomputed `Landscape`. `log` takes the logarithm of the loss;
-    by default if all losses are positive and the largest is more than 100 times the smallest. Values that are not finite stay blank.
+    Values that are not finite stay blank.
+
+    Args:
+        source: a module, or a `Landscape` that has been computed.
+        loss: for a module, as in `wb.plot.landscape`, like the next four.
+        directions: the two directions.
+        span: the grid goes from -span to span in both directions.
+        points: the number of points in each direction.
+        seed: the seed of the random directions.
+        kind: "contour" or "3d".
+        log: draw the logarithm of the loss; by default if all losses are positive and the largest is more than 100 times the smallest.
+        ax: the axes to draw on; by default, those of a new figure. For "3d" they need `projection="3d"`.
+
+    Returns:
+        The axes.
+
+    Raises:
+        TypeError: `loss` is missing for a module.
+        ValueError: no loss is finite, or `kind` and `ax` do not fit.
+
+    Example::
+
+        >>> model, x = engine.nn.Linear(2, 1), engine.ones(4, 2)
+        >>> ax = wb.plot.loss_surface(model, lambda: model(x).square().mean(), points=5)
     """
     if kind not in ("contour", "3d"):
         raise ValueError(f'wb.plot.loss_surface: kind is "contour" or "3d", got {kind!r}.')

@@ -27,9 +27,27 @@ _BAD = (0.8, 0.0, 0.8)  # the colour of pixels that are not finite
 def tensor(x: Any, index: int | Sequence[int] = (), numbers: bool | None = None, title: str = "", ax: Axes | None = None) -> Axes:
     """Draw the values of a tensor as a heat map: white is 0, blue negative, red positive, on one symmetric scale; NaN and Inf are marked.
 
-    A 1-D tensor (or array, or nested list) is one row. With more than two dimensions, `index` selects the position on the leading axes and
-    the last two are drawn. More than 128 rows or columns are pooled: a cell is then the mean of its block, and marked if the block has a
-    NaN or Inf. `numbers` writes the values into the cells (by default up to 10 x 10). Complex values are drawn as magnitudes.
+    More than 128 rows or columns are pooled: a cell is then the mean of its block, and marked if the block has a NaN or Inf. Complex values
+    are drawn as magnitudes.
+
+    Args:
+        x: a tensor, an array, or nested lists of numbers. One dimension is drawn as one row.
+        index: with more than two dimensions, the position on the leading axes; the last two are drawn.
+        numbers: write the values into the cells; by default up to 10 x 10.
+        title: a title; by default, dtype and shape.
+        ax: the axes to draw on; by default, those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        TypeError: `x` is not numbers.
+        ValueError: `x` is empty, or `index` has the wrong length.
+        IndexError: `index` is out of range.
+
+    Example::
+
+        >>> ax = wb.plot.tensor(engine.eye(4))
     """
     array = _array(x, "wb.plot.tensor")
     if array.size == 0:
@@ -118,11 +136,29 @@ def images(
 ) -> Axes:
     """Draw a batch of at most 64 images as a grid, with a caption that says how values map to brightness.
 
-    Shapes: with `channels="first"`, as in PyTorch, (N, C, H, W), (N, H, W) or (H, W) in grey, or (C, H, W) with 3 or 4 channels for one
-    image in colour; with `channels="last"`, (N, H, W, C) and (H, W, C). C is 1 (grey), 3 (RGB) or 4 (RGBA).
-    Values: uint8 ranges from 0 to 255, bool and floats within [0, 1] from 0 to 1; others are stretched from the minimum to the maximum
-    of the finite values in the batch. A pair `value_range` sets the range and clips values beyond it; `value_range="each"` stretches each
-    image separately. Pixels that are not finite are magenta and counted. `titles`, a list, array or tensor, are written above the images.
+    By default, uint8 ranges from 0 to 255, bool and floats within [0, 1] from 0 to 1; others are stretched from the minimum to the maximum
+    of the finite values in the batch. Pixels that are not finite are magenta and counted.
+
+    Args:
+        batch: with `channels="first"`, as in PyTorch, (N, C, H, W), (N, H, W) or (H, W) in grey, or (C, H, W) with 3 or 4 channels for one
+            image in colour; with `channels="last"`, (N, H, W, C) and (H, W, C). C is 1 (grey), 3 (RGB) or 4 (RGBA).
+        channels: "first" or "last".
+        value_range: a pair sets the range and clips values beyond it; "each" stretches each image separately.
+        columns: the number of columns.
+        titles: a list, array or tensor of texts to write above the images.
+        ax: the axes to draw on; by default, those of a new figure.
+
+    Returns:
+        The axes.
+
+    Raises:
+        TypeError: `batch` is not real numbers.
+        ValueError: the shape, `channels`, `value_range`, `columns` or the number of titles does not fit.
+
+    Example::
+
+        >>> images, labels = wb.samples.fashion_mnist(train=False)
+        >>> ax = wb.plot.images(images[:8], titles=labels[:8])
     """
     array = _array(batch, "wb.plot.images")
     if channels not in ("first", "last"):

@@ -30,8 +30,20 @@ def digits() -> tuple[Tensor, Tensor]:
 def fashion_mnist(train: bool = True) -> tuple[Tensor, Tensor]:
     """Images of clothing and their labels, of ten classes: 10,000 for training or 2,000 for testing, a part of Fashion-MNIST.
 
-    The images are float32 (N, 1, 28, 28), from 0 (background) to 1. The labels are int64 (N,), indices of `CLOTHES`, in turn: image i has
-    label i % 10. The whole set is `engine.vision.datasets.FashionMNIST`.
+    The whole set is `engine.vision.datasets.FashionMNIST`.
+
+    Args:
+        train: the images for training; False for those for testing.
+
+    Returns:
+        Images, float32 (N, 1, 28, 28) from 0 (background) to 1; labels, int64 (N,), indices of `wb.samples.CLOTHES`. Image i has label
+        i % 10.
+
+    Example::
+
+        >>> images, labels = wb.samples.fashion_mnist(train=False)
+        >>> images.shape, wb.samples.CLOTHES[labels[0]]
+        (torch.Size([2000, 1, 28, 28]), 'T-shirt')
     """
     from PIL import Image
 
@@ -42,17 +54,50 @@ def fashion_mnist(train: bool = True) -> tuple[Tensor, Tensor]:
 
 
 def names() -> list[str]:
-    """5,163 first names in lower case, from the commonest to the rarest in the United States in 1990."""
+    """First names in lower case, from the commonest to the rarest in the United States in 1990.
+
+    Returns:
+        5,163 names.
+
+    Example::
+
+        >>> wb.samples.names()[:3]
+        ['james', 'john', 'robert']
+    """
     return (HERE / "names.txt").read_text(encoding="ascii").split()
 
 
 def shakespeare() -> str:
-    """Eight plays by Shakespeare, a million characters of ASCII."""
+    """Eight plays by Shakespeare.
+
+    Returns:
+        A million characters of ASCII.
+
+    Example::
+
+        >>> wb.samples.shakespeare()[:20]
+        'ANTONY AND CLEOPATRA'
+    """
     return gzip.decompress((HERE / "shakespeare.txt.gz").read_bytes()).decode("ascii")
 
 
 def photo(name: str) -> Tensor:
-    """A colour photograph of `PHOTOS`: float32 (3, 213, 320), from 0 to 1."""
+    """A colour photograph.
+
+    Args:
+        name: one of `wb.samples.PHOTOS`, "china" or "flower".
+
+    Returns:
+        A tensor, float32 (3, 213, 320), from 0 to 1.
+
+    Raises:
+        ValueError: another name.
+
+    Example::
+
+        >>> wb.samples.photo("flower").shape
+        torch.Size([3, 213, 320])
+    """
     from PIL import Image
 
     if name not in PHOTOS:

@@ -7,7 +7,11 @@ from html import escape
 
 
 class Report:
-    """A report: its `text`, and whatever a subclass offers to programs."""
+    """A report, which prints itself in a notebook or a terminal.
+
+    Attributes:
+        text: the report as text.
+    """
 
     text: str
 

@@ -19,7 +19,12 @@ from .session import Session
 
 
 class ShownSession(Session):
-    """A session that prints itself as a table, for terminals."""
+    """A recording with its graph, as functions return it outside a notebook. It prints itself as a table.
+
+    Attributes:
+        stepper: the backward pass that is stepped through; None if there is none.
+        findings: the findings of the checks; None before they have run.
+    """
 
     def __repr__(self) -> str:
         return text.tree(self.graph.message(), self.gradient_texts())

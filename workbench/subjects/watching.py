@@ -30,7 +30,11 @@ _attached: WeakKeyDictionary[Any, ModuleWatch] = WeakKeyDictionary()  # module -
 
 
 class Watch:
-    """The result of `wb.watch`: a view in a notebook, a table in a terminal, and a `with` block that records what runs inside."""
+    """The result of `wb.watch`: a view in a notebook, a table in a terminal, and a `with` block that records what runs inside.
+
+    Attributes:
+        session: the recording, its graph and its backward passes.
+    """
 
     def __init__(self, session: ShownSession, frame: Any, shown: Shown, displayed: Displayed) -> None:
         self.session = session

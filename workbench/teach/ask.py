@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from engine.autograd import reverse
 from engine.base import observe
@@ -18,7 +18,7 @@ from engine.core.tensor import Tensor
 from .. import caller
 from ..backward.stepper import Stepper
 from ..graph.graph import Graph
-from ..protocol import QuestionKind
+from ..protocol import LevelName, QuestionKind
 from ..recording.recompute import unwatched
 from ..recording.recorder import Recorder
 from ..recording.recording import Recording, recent
@@ -29,6 +29,9 @@ from . import sheet
 from .jacobian import Jacobian, jacobian_of, names_of, report
 from .lessons import Lesson, Say, pages_in
 from .questions import Question
+
+if TYPE_CHECKING:
+    from ..jupyter.widget import View
 
 
 def _card(text: str) -> str:
@@ -42,10 +45,10 @@ def _card(text: str) -> str:
 
 
 class LessonSession(ShownSession):
-    """A session that opens on its lesson, and prints the page in a terminal."""
+    """The result of `wb.teach.lesson` outside a notebook: prints its page."""
 
     def turn(self, to: int) -> str:
-        """Turn to another page and return its text."""
+        """Turn to page `to`, counted from 0, and return its text."""
         with self.lock:
             self.lesson.turn(to)
             self.lesson.tell()
@@ -85,10 +88,30 @@ def _session(about: Any, names: Mapping[str, Any]) -> LessonSession:
     return session
 
 
-def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, title: str = "") -> Any:
-    """Create a narrated lesson about a loss or a recording: `wb.teach.lesson(loss, [say("...", at="mul"), quiz(...), ...])`.
+def lesson(subject: Tensor | ShownSession, steps: Sequence[Say | Question] | str | os.PathLike, title: str = "") -> View | LessonSession:
+    """Create a narrated lesson about a loss or a recording: pages of text, each at a place of the graph, and questions.
 
-    `steps` may also be a Markdown file, see docs/teaching.md. Raises ValueError for a place that is not in the graph.
+    Args:
+        subject: a loss, or the `r` of `with wb.record() as r`.
+        steps: the pages, made with `wb.teach.say` and `wb.teach.quiz`; or the path of a Markdown file, whose format is in the guide.
+        title: a title.
+
+    Returns:
+        In a notebook a view, elsewhere an object that prints the page.
+
+    Raises:
+        ValueError: a place is not in the graph, or there is no page.
+        TypeError: `subject` or a page is something else.
+
+    Example::
+
+        >>> w = engine.tensor(3.0, requires_grad=True)
+        >>> loss = (w - 1) ** 2
+        >>> lesson = wb.teach.lesson(loss, [wb.teach.say("A square.", at="pow"), wb.teach.quiz.gradient(w, loss)])
+        >>> lesson
+        Lesson: page 1 of 2
+        <BLANKLINE>
+        A square.
     """
     names = caller.names()
     recorded = getattr(getattr(subject, "session", subject), "recording", subject)
@@ -113,7 +136,12 @@ def lesson(subject: Any, steps: Sequence[Say | Question] | str | os.PathLike, ti
 
 
 class AskedQuestion(Question):
-    """A question that displays itself: in a notebook as a view, with the graph that it is about."""
+    """A question. In a notebook it displays itself, with the graph that it is about.
+
+    Attributes:
+        right: whether the latest answer is right.
+        feedback: the sentence about the latest answer.
+    """
 
     about: Any = None
 
@@ -143,7 +171,10 @@ class AskedQuestion(Question):
 
 
 class Quiz:
-    """`quiz(...)` creates a question; `quiz.gradient(w)`, `.shape(x)` and `.next_node(walk)` write the question themselves."""
+    """Create a question: shown in a notebook, a page of a lesson, or answered with `.answer(...)`.
+
+    `wb.teach.quiz.gradient`, `.shape` and `.next_node` write the question themselves.
+    """
 
     def __call__(
         self, prompt: str, answer: Any, kind: QuestionKind = "value", *, id: str = "", choices: Sequence[str] = (), tolerance: float = 1e-3,
@@ -151,11 +182,34 @@ class Quiz:
     ) -> AskedQuestion:  # fmt: skip
         """Create a question: shown in a notebook, a page of a lesson, or answered with `.answer(...)`.
 
-        `answer` is the right answer, or a function that returns it when an answer is judged: a tensor or numbers for kind "value" (within
-        `tolerance`, relative), a shape or a tensor for "shape", one of `choices` or its index for "choice", a name, an op or a tensor for
-        "node", accepted texts for "text". `why` is shown with the right answer, `about` is the tensor whose graph is shown; without it
-        that of the newest recording is, with None no graph. In a lesson, `at` is the place in the graph and `step` where the pass goes
-        ("start" takes gradients off the graph). Answers are stored and graded under the `id`. Raises ValueError for an unknown kind.
+        Args:
+            prompt: the question, in Markdown.
+            answer: the right answer, or a function that returns it when an answer is judged: a tensor or numbers for kind "value", a shape
+                or a tensor for "shape", one of `choices` or its index for "choice", a name, an op or a tensor for "node", accepted texts
+                for "text".
+            kind: "value", "shape", "choice", "node" or "text".
+            id: the name under which answers are stored and graded; by default, made from the prompt.
+            choices: the choices, at least two, for kind "choice".
+            tolerance: for kind "value", the error allowed, relative to the largest value.
+            points: the points for the right answer.
+            why: a text shown with the right answer.
+            about: the tensor whose graph is shown. By default, the graph of the newest recording; None for no graph.
+            at: in a lesson, the place in the graph, as for `wb.teach.say`.
+            step: in a lesson, where the pass goes, as for `wb.teach.say`; "start" takes gradients off the graph.
+
+        Returns:
+            The question.
+
+        Raises:
+            ValueError: the kind is unknown, or `answer`, `choices`, `tolerance` or `points` do not fit.
+
+        Example::
+
+            >>> question = wb.teach.quiz("What is the derivative of x * x at 3?", 6.0)
+            >>> question.answer("5")
+            'Too small in magnitude.'
+            >>> question.answer("6")
+            'Right.'
         """
         options: dict[str, Any] = {
             "id": id,
@@ -173,7 +227,29 @@ class Quiz:
     def gradient(
         self, tensor: Tensor, loss: Tensor | None = None, *, id: str = "", tolerance: float = 1e-3, points: float = 1.0
     ) -> AskedQuestion:
-        """Ask for the gradient of `tensor`. With `loss` it is computed from the graph when needed; else it is `tensor.grad`."""
+        """Ask for the gradient of a tensor.
+
+        Args:
+            tensor: a tensor that requires grad.
+            loss: the gradient is computed from its graph when needed; without it, the answer is `tensor.grad`.
+            id: as for `wb.teach.quiz`, like the next two.
+            tolerance: the error allowed, relative to the largest value.
+            points: the points for the right answer.
+
+        Returns:
+            The question.
+
+        Raises:
+            ValueError: the tensor does not require grad.
+            TypeError: it is not a tensor of the engine.
+
+        Example::
+
+            >>> w = engine.tensor(3.0, requires_grad=True)
+            >>> question = wb.teach.quiz.gradient(w, loss=(w - 1) ** 2)
+            >>> question.answer("4")
+            'Right.'
+        """
         called = _called(tensor, "this tensor")
         if not tensor.requires_grad:
             raise ValueError(f"{called} has no gradient to ask for: it does not require grad")
@@ -192,13 +268,38 @@ class Quiz:
         return question
 
     def shape(self, tensor: Tensor, *, id: str = "", points: float = 1.0) -> AskedQuestion:
-        """Ask for the shape of `tensor`."""
+        """Ask for the shape of a tensor.
+
+        Args:
+            tensor: a tensor.
+            id: as for `wb.teach.quiz`.
+            points: the points for the right answer.
+
+        Returns:
+            The question.
+
+        Raises:
+            TypeError: it is not a tensor of the engine.
+        """
         called = _called(tensor, "this tensor")
         question = AskedQuestion(f"What is the shape of `{called}`?", lambda: tensor, "shape", id=id or f"shape-{called}", points=points)
         return question  # without a graph, which would show the shape
 
     def next_node(self, walk: Any, *, id: str = "", points: float = 1.0) -> AskedQuestion:
-        """Ask which node the backward pass reaches next. `walk` is a loss, with its pass at the start, or the result of `wb.step(loss)`."""
+        """Ask which node the backward pass reaches next.
+
+        Args:
+            walk: a loss, with its pass at the start, or what `wb.step(loss)` returned.
+            id: as for `wb.teach.quiz`.
+            points: the points for the right answer.
+
+        Returns:
+            The question.
+
+        Raises:
+            ValueError: the pass is finished, or the tensor has none.
+            TypeError: `walk` is something else.
+        """
         if isinstance(walk, Tensor):
             if walk.node is None:
                 raise ValueError("This tensor has no backward pass: it does not require grad, and nothing it was computed from does")
@@ -223,15 +324,41 @@ class Quiz:
         return question
 
     def answer(self, id: str, answer: Any) -> str:
-        """Answer from code; returns the sentence that the view would show. Raises KeyError for an unknown id."""
+        """Answer from code.
+
+        Args:
+            id: the question's id.
+            answer: the answer, as typed in the view, or a value.
+
+        Returns:
+            The sentence that the view would show.
+
+        Raises:
+            KeyError: no question has this id.
+        """
         return self._asked(id).answer(answer)
 
     def reveal(self, id: str) -> str:
-        """Return the right answer. Raises ValueError before the first answer."""
+        """Show the right answer of a question. Later answers do not count.
+
+        Args:
+            id: the question's id.
+
+        Returns:
+            The right answer as text.
+
+        Raises:
+            KeyError: no question has this id.
+            ValueError: there has been no answer yet.
+        """
         return self._asked(id).reveal()
 
     def save(self, file: str | os.PathLike = "answers.json") -> None:
-        """Save the answers in a JSON file, now and after each answer; answers already in the file are loaded."""
+        """Save the answers in a JSON file, now and after each answer. Answers that are already in the file are loaded.
+
+        Args:
+            file: the path.
+        """
         sheet.current.save(file)
         for question in sheet.current.questions.values():
             question.restore()
@@ -281,12 +408,41 @@ def _ops(tensor: Tensor, loss: Tensor | None) -> set[str]:
 
 
 def present(view: Any, file: str | os.PathLike) -> None:
-    """Broadcast a view of a lesson or a pass to a class: write its page and step into `file`, in a folder that everyone can read."""
+    """Broadcast a view of a lesson or a pass to a class: write its page and step into a file from now on.
+
+    Args:
+        view: what `wb.teach.lesson` or `wb.step` returned.
+        file: the path, in a folder that everyone can read.
+
+    Raises:
+        OSError: the file cannot be written.
+        TypeError: `view` is something else.
+
+    Example::
+
+        >>> w = engine.tensor(3.0, requires_grad=True)
+        >>> lesson = wb.teach.lesson(w * w, [wb.teach.say("A product.", at="mul"), wb.teach.say("Its end.", step="end")])
+        >>> wb.teach.present(lesson, "place.json")
+    """
     _lesson_of(view).present(file)
 
 
 def follow(view: Any, file: str | os.PathLike) -> None:
-    """Make this view of a lesson or a pass follow the teacher's, for which `wb.teach.present` writes `file`; at most a second later."""
+    """Make a view of a lesson or a pass follow the teacher's, for which `wb.teach.present` writes a file; at most a second later.
+
+    Args:
+        view: what `wb.teach.lesson` or `wb.step` returned.
+        file: the path of the teacher's file.
+
+    Raises:
+        TypeError: `view` is something else.
+
+    Example::
+
+        >>> w = engine.tensor(3.0, requires_grad=True)
+        >>> lesson = wb.teach.lesson(w * w, [wb.teach.say("A product.", at="mul")])
+        >>> wb.teach.follow(lesson, "place.json")
+    """
     _lesson_of(view).follow(file)
 
 
@@ -314,11 +470,32 @@ class ModesSession(ShownSession):
         return report(self.modes)
 
 
-def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
-    """Compare forward and reverse mode for the whole Jacobian of `f` at `xs`: counts of passes, multiplications, additions and bytes.
+def modes(f: Callable[..., Tensor], *xs: Tensor) -> View | ModesSession:
+    """Compare forward and reverse mode for the whole Jacobian of a function: counts of passes, multiplications, additions and bytes.
 
-    In a notebook, returns a view that steps through the passes; elsewhere a table. `f` takes the tensors and returns one. Raises TypeError
-    or ValueError if there is no Jacobian, or if there are more than 10,000 values.
+    Args:
+        f: a function that takes the tensors and returns one.
+        *xs: real floating-point tensors on the CPU, the place at which the Jacobian is computed; together at most 10,000 values.
+
+    Returns:
+        In a notebook a view that steps through the passes, elsewhere an object that prints itself as a table.
+
+    Raises:
+        TypeError: `f` does not take or return tensors.
+        ValueError: there is no Jacobian, or there are too many values.
+
+    Example::
+
+        >>> wb.teach.modes(lambda x: (x * x).sum(), engine.ones(3))
+        From 3 numbers to 1: reverse mode takes 1 pass and 9 operations for the whole Jacobian; forward mode ...
+        <BLANKLINE>
+        whole Jacobian           forward       reverse
+        passes                         3             1
+        multiplications               18             6
+        additions                     15             3
+        others                         0             0
+        bytes moved                  372           108
+        ...
     """
     # recorded, so that the graph has values and lines; unless an observer is already active
     recorder = Recorder(getattr(f, "__name__", type(f).__name__))
@@ -341,10 +518,18 @@ def modes(f: Callable[..., Tensor], *xs: Tensor) -> Any:
     return caller.shown(session)
 
 
-def level(name: str) -> None:
-    """Set how much all views show: "student" keeps the tabs Step and Value and a simple bar, "full" shows everything.
+def level(name: LevelName) -> None:
+    """Set how much all views show. The notebook remembers it.
 
-    The notebook remembers the level. Raises ValueError for any other name.
+    Args:
+        name: "student" keeps the tabs Step and Value and a simple bar, "full" shows everything.
+
+    Raises:
+        ValueError: another name.
+
+    Example::
+
+        >>> wb.teach.level("full")
     """
     levels.choose(name)
     for session in sessions:

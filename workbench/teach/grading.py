@@ -22,7 +22,13 @@ class Mark:
 
 @dataclass(frozen=True)
 class Grade:
-    """Points by question. nbgrader takes `points`, as a cell's last expression, for partial credit."""
+    """The result of `wb.teach.grade`. nbgrader takes `points`, as a cell's last expression, for partial credit.
+
+    Attributes:
+        marks: for each question its name, its points, how many there are (`of`), and a sentence.
+        points: the sum of the points.
+        of: the largest possible sum.
+    """
 
     marks: list[Mark]
 
@@ -46,11 +52,32 @@ class Grade:
 
 
 def grade(file: str | os.PathLike, *names: str) -> Grade:
-    """Grade the answers in a file; with ids, only these, raising AssertionError if one is not right.
+    """Grade the answers in a file, with the questions of this notebook.
 
     Results stored in the file are not trusted: every answer is compared with the current tensors. An answer given after the right one was
-    revealed, or edited in the file, scores nothing. Raises FileNotFoundError without a file, ValueError if it is not a file of answers,
-    KeyError for an id that this notebook does not ask.
+    revealed, or edited in the file, scores nothing.
+
+    Args:
+        file: a file that `wb.teach.quiz.save` wrote.
+        *names: ids of questions: grade only these, and raise AssertionError if one is not right. By default, all.
+
+    Returns:
+        The points by question.
+
+    Raises:
+        FileNotFoundError: there is no file.
+        ValueError: it is not a file of answers.
+        KeyError: this notebook does not ask a question with that id.
+        AssertionError: a question in `names` is not right.
+
+    Example::
+
+        >>> question = wb.teach.quiz("1 + 1?", 2, id="sum")
+        >>> wb.teach.quiz.save("answers.json")
+        >>> told = question.answer("2")
+        >>> wb.teach.grade("answers.json")
+        sum  1 of 1  right
+        in all  1 of 1
     """
     path = Path(file)
     if not path.exists():

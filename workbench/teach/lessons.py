@@ -27,11 +27,22 @@ SECONDS = 1.0  # between two checks of a teacher's file
 
 
 class Say:
-    """A page of a lesson: Markdown, attached to a tensor, a name or an op ("mul", "mul 2" for the second one).
+    """A page of a lesson.
 
-    `step` moves the backward pass to that place ("there"), to the "start", the "end", a number of steps, or nowhere (None). `depth` shows
-    the rule of that step in "symbols", "shapes" or "numbers" (`rule=False` hides it), `overlay` selects what boxes show. Raises ValueError
-    for unknown words.
+    Args:
+        text: Markdown.
+        at: the place in the graph: a tensor, a name, or an op ("mul", "mul 2" for the second one).
+        step: where the backward pass goes: to that place ("there"), to the "start", to the "end", to a number of steps, or nowhere (None).
+        depth: show the rule of that step in "symbols", "shapes" or "numbers".
+        overlay: what the boxes show, such as "gradient", "bytes" or "time".
+        rule: False hides the rule, True shows it; by default it is shown with a `depth`.
+
+    Raises:
+        ValueError: `step`, `depth` or `overlay` is unknown.
+
+    Example::
+
+        >>> page = wb.teach.say("Both factors get the *other* one as gradient.", at="mul", depth="symbols")
     """
 
     def __init__(

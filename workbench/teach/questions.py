@@ -63,7 +63,7 @@ class Question:
     # -- judging --------------------------------------------------------------------------------------------------------------
 
     def answer(self, text: Any) -> str:
-        """Answer it; returns a sentence that says whether that is right, and if not, perhaps why. The answer is kept."""
+        """Answer with `text`, or a value; returns a sentence that says whether it is right, and if not, perhaps why. The answer is kept."""
         text = text if isinstance(text, str) else _typed(text)
         if self.given.revealed:
             return "The answer has been revealed; it counts no more."

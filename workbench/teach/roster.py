@@ -76,13 +76,21 @@ class Tally:
 
 @dataclass(frozen=True)
 class Roster:
-    """A class at one moment. It prints as a table; in a notebook it is displayed as one."""
+    """The result of `wb.teach.roster`: a class at one moment. It prints as a table; in a notebook it is displayed as one.
+
+    Attributes:
+        file: the name of the files that were read.
+        students: for each student the name, the answers and when they were written.
+        tallies: for each question how many answers are right and wrong, and the most common wrong one.
+        others: names of other files of answers in the folder.
+        at: when it was read, in seconds since the epoch.
+    """
 
     file: str
     students: list[Student]
     tallies: list[Tally]
-    others: list[str]  # other files of answers in the folder
-    at: float  # when it was read
+    others: list[str]
+    at: float
 
     def lines(self, width: int = 100, height: int | None = None) -> list[str]:
         """The table as lines of text. Students are cut off where it has more lines than `height`."""
@@ -203,10 +211,26 @@ class Class:
 
 
 def roster(folder: str | os.PathLike, lesson: int | str | None = None) -> Roster:
-    """Read how a class stands, from files such as `folder/ada/lesson-2-answers.json`.
+    """Read how a class stands, from files such as `folder/ada/lesson-2-answers.json`. `workbench class FOLDER` shows the same, live.
 
-    `lesson` is a number or the name of such a file; by default the one written last. `workbench class FOLDER` shows the same, live. Raises
-    FileNotFoundError without the folder, and ValueError if it has no file of answers to that lesson.
+    Args:
+        folder: the folder that has a folder for each student.
+        lesson: the lesson's number, or the name of the file; by default, the one written last.
+
+    Returns:
+        A table that prints itself.
+
+    Raises:
+        FileNotFoundError: there is no such folder.
+        ValueError: it has no file of answers to that lesson.
+
+    Example::
+
+        >>> from pathlib import Path
+        >>> Path("class/ada").mkdir(parents=True)
+        >>> wb.teach.quiz.save("class/ada/lesson-2-answers.json")
+        >>> wb.teach.roster("class").file
+        'lesson-2-answers.json'
     """
     return Class(folder, lesson).look()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +12,9 @@ from typing import Any
 import engine
 import engine.nn.functional as F
 from engine import nn, optim
+from engine.core.tensor import Tensor
+from engine.nn import Module
+from engine.optim import Optimizer
 
 from ..base import generators
 from .ask import AskedQuestion
@@ -23,7 +26,13 @@ SHARE = 0.8  # a program learns if its loss falls by at least this share of the 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether a bug was named, and whether it was fixed."""
+    """Whether a bug was named, and whether it was fixed. It is true if either is.
+
+    Attributes:
+        found: whether it was named.
+        fixed: whether it was fixed.
+        sentence: both in words.
+    """
 
     found: bool
     fixed: bool
@@ -37,9 +46,14 @@ class Verdict:
 
 
 class Exercise:
-    """A program with one bug in it: `model`, `optimizer`, `loss`, `data`, and `train()`, the plain loop over them.
+    """A training program with one bug in it, from `wb.teach.sabotage`. As a context manager it removes the bug on exit.
 
-    As a context manager it removes the bug again on exit.
+    Attributes:
+        model: the model.
+        optimizer: the optimizer.
+        loss: the loss function of prediction and target.
+        data: the batches.
+        question: the question which bug it is. It is graded once it has been asked.
     """
 
     def __init__(self, bug: Bug, program: Program, id: str) -> None:
@@ -82,32 +96,33 @@ class Exercise:
         return self._program.data
 
     def train(self) -> list[float]:
-        """One pass over the data with the plain loop; returns the losses."""
+        """Make one pass over the data with the plain loop; return the losses."""
         return self._program.train()
 
     def hint(self) -> str:
-        """The next hint: where to look, then what to look at, then what the bug is."""
+        """Return the next hint: where to look, then what to look at, then what the bug is."""
         self._hints = min(self._hints + 1, 3)
         self._told |= self._hints == 3
         return f"Hint {self._hints} of 3: {self._bug.hints[self._hints - 1]}"
 
     def guess(self, what: str) -> str:
-        """Name the bug by its title, its name, or the code of the check that found it; returns a sentence: right or wrong."""
+        """Name the bug: `what` is its title, its name, or the code of the check that found it. Returns a sentence: right or wrong."""
         known = [one for one in BUGS.values() if what in (one.name, one.title) or what and what == one.finding]
         return self.question.answer(known[0].title if known else what)
 
     def reveal(self) -> str:
-        """What the bug is and how to fix it. Later guesses do not count."""
+        """Return what the bug is and how to fix it. Later guesses do not count."""
         self._told = self._revealed = True
         if "question" in self.__dict__:
             self.question.give_up()
         return f"{self._bug.title}. {self._bug.hints[2]} {self._bug.repair}"
 
     def solved(self, train: Callable | None = None) -> Verdict:
-        """Whether the bug was named, and whether `train(model, optimizer, loss, data)` works around it.
+        """Tell whether the bug was named, and whether a training loop works around it.
 
-        `train` makes one pass over the data. It runs on a fresh copy of the program, bug included, and is compared with the plain loop on a
-        copy without the bug. Errors in `train` propagate.
+        Args:
+            train: `train(model, optimizer, loss, data)` makes one pass over the data. It runs on a fresh copy of the program, bug
+                included, and is compared with the plain loop on a copy without the bug. Errors in it propagate.
         """
         if train is not None:
             self._fixed, told = self._checked(train)
@@ -178,7 +193,11 @@ def _apart(a: Any, b: Any) -> float:
 
 
 class Sabotage:
-    """`wb.teach.sabotage(name)` seeds that bug, `wb.teach.sabotage.random(seed=3)` one that it does not name; `.names` lists all."""
+    """Seed a bug into a training program, to be found and fixed; `wb.teach.sabotage.random` seeds one that it does not name.
+
+    Attributes:
+        names: the names of all bugs.
+    """
 
     def __init__(self) -> None:
         self._latest: Exercise | None = None
@@ -189,19 +208,70 @@ class Sabotage:
         return list(BUGS)
 
     def __call__(
-        self, name: str, model: Any = None, optimizer: Any = None, loss: Any = None, data: Any = None, *, id: str = ""
+        self,
+        name: str,
+        model: Module | None = None,
+        optimizer: Optimizer | None = None,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        data: Iterable[tuple[Tensor, Tensor]] | None = None,
+        *,
+        id: str = "",
     ) -> Exercise:
-        """Seed the bug `name` into a program: the given model, optimizer, loss(prediction, target) and data (a list of batches), or a
-        small one of its own. The objects are changed in place; `undo()`, or the end of a `with` block, changes them back.
+        """Seed a bug into a training program, to be found and fixed: the given one, or a small one of its own.
 
-        Raises ValueError for an unknown name, and if the program has no place for the bug.
+        The objects are changed in place; `undo()`, or the end of a `with` block, changes them back.
+
+        Args:
+            name: the bug, one of `wb.teach.sabotage.names`.
+            model: the model. With it, the next three are needed too.
+            optimizer: the optimizer.
+            loss: the loss, a function of prediction and target.
+            data: a list of batches, each an input and a target.
+            id: the id of the question which bug it is.
+
+        Returns:
+            The exercise.
+
+        Raises:
+            ValueError: the name is unknown, or the program has no place for the bug.
+
+        Example::
+
+            >>> exercise = wb.teach.sabotage("no_zero_grad")
+            >>> print(exercise.hint())
+            Hint 1 of 3: Compare .grad from one iteration to the next.
+            >>> exercise.undo()
         """
         if name not in BUGS:
             raise ValueError(f"There is no bug {name!r}; there are {', '.join(BUGS)}")
         return self._seed(BUGS[name], model, optimizer, loss, data, id or f"bug-{name}")
 
-    def random(self, seed: int, model: Any = None, optimizer: Any = None, loss: Any = None, data: Any = None, *, id: str = "") -> Exercise:
-        """Seed one bug that fits the program, without naming it; the same seed gives the same bug."""
+    def random(
+        self,
+        seed: int,
+        model: Module | None = None,
+        optimizer: Optimizer | None = None,
+        loss: Callable[[Tensor, Tensor], Tensor] | None = None,
+        data: Iterable[tuple[Tensor, Tensor]] | None = None,
+        *,
+        id: str = "",
+    ) -> Exercise:
+        """Seed one bug that fits the program, without naming it.
+
+        Args:
+            seed: the same seed gives the same bug.
+            model: as for `wb.teach.sabotage`, like the next four.
+            optimizer: the optimizer.
+            loss: the loss, a function of prediction and target.
+            data: a list of batches, each an input and a target.
+            id: the id of the question which bug it is.
+
+        Returns:
+            The exercise.
+
+        Raises:
+            ValueError: no bug fits the program.
+        """
         order = list(BUGS.values())
         random.Random(seed).shuffle(order)
         if model is None:
@@ -225,7 +295,14 @@ class Sabotage:
         return self._latest
 
     def solved(self, train: Callable | None = None) -> Verdict:
-        """Whether the bug seeded last was named and fixed: see `Exercise.solved`. Raises RuntimeError if none was seeded."""
+        """Tell whether the bug seeded last was named and fixed, as `Exercise.solved` does.
+
+        Args:
+            train: your training loop, `train(model, optimizer, loss, data)`.
+
+        Raises:
+            RuntimeError: no bug has been seeded.
+        """
         if self._latest is None:
             raise RuntimeError("No bug has been seeded yet: wb.teach.sabotage.random(seed=3)")
         return self._latest.solved(train)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from engine.nn import Module
+from engine.optim import Optimizer
 
 from ..inspector import gradient_flow
 from ..inspector.gradient_flow import GradientRow
@@ -22,9 +23,20 @@ living: weakref.WeakSet[History] = weakref.WeakSet()  # lets the views find the 
 
 
 class History:
-    """The recorder that `wb.history` returns. It records until `close()` or the end of its `with` block."""
+    """The history of a training, which `wb.history` returns. It records until `close()` or the end of its `with` block.
 
-    def __init__(self, model: Module, optimizer: Any = None, every: int = 1, keep: int = KEEP) -> None:
+    `h[name]` is the series of a parameter or a module, named as in `named_parameters()` and `named_modules()`; `len(h)` is the number of
+    kept steps.
+
+    Attributes:
+        steps: the kept steps, int64, counted from 0. Every recorded array has one row per kept step.
+        scalars: the logged scalars by name.
+        parameters: `ParameterHistory` by name.
+        modules: `ModuleHistory` by name.
+        note: a sentence that says how many steps were seen and how many are kept.
+    """
+
+    def __init__(self, model: Module, optimizer: Optimizer | None = None, every: int = 1, keep: int = KEEP) -> None:
         if not isinstance(model, Module):
             raise TypeError(f"wb.history takes an engine.nn.Module, got {type(model).__name__}.")
         for name, value, least in (("every", every, 1), ("keep", keep, 2)):
@@ -58,10 +70,16 @@ class History:
         self.close()
 
     def log(self, **values: Any) -> None:
-        """Log scalars for this step: `h.log(loss=loss, accuracy=0.9)`. Tensors with one element are converted to floats, those on a GPU
-        when someone reads them.
+        """Log scalars for this step: `h.log(loss=loss, accuracy=0.9)`.
 
         They belong to the step in progress if a forward pass has run since the last step, else to the step that ended last.
+
+        Args:
+            **values: numbers, or tensors with one element, which become floats; those on a GPU when someone reads them.
+
+        Raises:
+            TypeError: a value is not a real number.
+            ValueError: a tensor has more than one element.
         """
         numbers = {name: later(name, value, "history.log") for name, value in values.items()}
         step = self.seen if self._hooks.under_way() else max(self.seen - 1, 0)
@@ -115,9 +133,14 @@ class History:
         return found
 
     def gradients(self, step: int | None = None) -> list[GradientRow]:
-        """The gradients of all parameters at a kept step (default: the last), in depth order, with warning flags.
+        """The gradients of all parameters at a kept step, in depth order, with flags for those that vanish, explode or are missing.
 
-        Raises RuntimeError before the first step and IndexError if the step is not kept.
+        Args:
+            step: one of `steps`; by default, the last.
+
+        Raises:
+            RuntimeError: no step has ended yet.
+            IndexError: the step is not kept.
         """
         steps = self.steps
         if not len(steps):
@@ -135,7 +158,11 @@ class History:
         return gradient_flow.judged(one.name, shape, grad["absmean"], grad["absmax"], grad["norm"], nan, inf, there, ratio)
 
     def table(self, *names: str) -> dict[str, Any]:
-        """Return the recorded data as nested dicts of arrays, for all names or the given ones; docs/pictures.md lists the keys."""
+        """Return the recorded data as nested dicts of arrays.
+
+        Args:
+            *names: parameters and modules; by default, all.
+        """
 
         def plain(q: Quantity) -> dict[str, Any]:
             h = q.histogram

@@ -39,7 +39,13 @@ _running = _Running()
 
 
 class Track:
-    """The iterable that `wb.progress` returns; call `report` in the loop body to plot scalars of each iteration."""
+    """The iterable that `wb.progress` returns. Call `report` in the loop to plot values of each iteration.
+
+    Attributes:
+        total: the number of iterations; None if it is unknown.
+        done: the number of completed iterations.
+        scalars: the reported curves by name; `.last` is the latest value.
+    """
 
     def __init__(
         self, iterable: Iterable, total: int | None = None, title: str = "", screen: Screen | None = None, file: Any = None
@@ -82,16 +88,23 @@ class Track:
             self._outer = None
 
     def report(self, **values: Any) -> None:
-        """Report scalars of this iteration: `t.report(loss=loss, accuracy=0.9)`. Tensors with one element are converted to floats.
+        """Report scalars of this iteration: `track.report(loss=loss, accuracy=0.9)`.
 
         Nothing waits for a GPU: while the loop runs, the newest values that have arrived are shown.
+
+        Args:
+            **values: numbers, or tensors with one element.
+
+        Raises:
+            TypeError: a value is not a real number.
+            ValueError: a tensor has more than one element.
         """
         for name, value in values.items():
             number = later(name, value, "track.report")
             self.scalars.setdefault(name, Curve()).add(max(self.turns - 1, 0), number)
 
     def write(self, text: str) -> None:
-        """Print a line above the bar of a terminal, which `print` would garble. In a notebook, the same as `print`."""
+        """Print a line of `text` above the bar of a terminal, which `print` would garble. In a notebook, the same as `print`."""
         if self.screen is not None:
             print(text)
         else:

@@ -74,15 +74,30 @@ def _measured(one: Statistics) -> Measured:
 
 @dataclass(frozen=True)
 class Histograms:
-    """Histograms over the kept steps: row i belongs to step `history.steps[i]` and has 64 equal bins from low[i] to high[i]."""
+    """Histograms over the kept steps of a history: row i belongs to step `history.steps[i]`, with 64 equal bins.
 
-    low: numpy.ndarray  # float64 (steps,); NaN at steps without a histogram
+    Attributes:
+        low: lower end of the bins, float64 (steps,); NaN at steps without a histogram.
+        high: upper end of the bins, float64 (steps,).
+        counts: the counts, uint32 (steps, 64).
+    """
+
+    low: numpy.ndarray
     high: numpy.ndarray
-    counts: numpy.ndarray  # uint32 (steps, 64)
+    counts: numpy.ndarray
 
 
 class Quantity:
-    """One tensor over the kept steps. Each name in COLUMNS is a float64 array (steps,), NaN at steps without a value."""
+    """One tensor over the kept steps of a history.
+
+    Each statistic is an attribute, a float64 array (steps,) that is NaN at steps without a value: `size`, `nan`, `pos_inf`, `neg_inf`,
+    `zero`, `negative`, `positive`, `min`, `max`, `mean`, `std`, `norm`, `mean_magnitude`, `max_magnitude`.
+
+    Attributes:
+        numbers: all statistics, float64 (steps, statistics).
+        present: whether the tensor existed at each step, bool (steps,). A parameter that no gradient reached has no `grad`.
+        histogram: the histograms, one row per kept step.
+    """
 
     def __init__(self, history: History) -> None:
         self._history, self._rows = weakref.ref(history), {}
@@ -132,7 +147,15 @@ class Quantity:
 
 @dataclass(frozen=True)
 class ParameterHistory:
-    """A parameter over the steps: `weight` before the step, `grad` as the optimizer used it, and `update`, the change by the step."""
+    """A parameter over the steps of a training.
+
+    Attributes:
+        name: its name.
+        weight: its value before the step.
+        grad: its gradient as the optimizer used it.
+        update: its change by the step.
+        ratio: update-to-weight ratio |Δw| / |w| (L2 norms), float64 (steps,); NaN if not finite. About 1e-3 is healthy (Stanford's CS231n).
+    """
 
     name: str
     weight: Quantity
@@ -156,7 +179,14 @@ class ParameterHistory:
 
 @dataclass(frozen=True)
 class ModuleHistory:
-    """A module over the steps: its output in the last forward pass before the step, the first one if it was called several times."""
+    """A module over the steps of a training.
+
+    Attributes:
+        name: its name.
+        type: its type.
+        activation: its output in the last forward pass before the step, the first one if it was called several times.
+        calls: the number of calls in that forward pass, int64 (steps,).
+    """
 
     name: str  # "" is the model itself, as in named_modules()
     type: str

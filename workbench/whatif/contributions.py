@@ -45,12 +45,22 @@ class Path:
 
 @dataclass
 class Paths:
-    """The gradient of `row` as a sum over `count` paths, largest contribution first. The contributions add up to the gradient."""
+    """The result of `wb.whatif.paths`: a gradient as a sum over paths, largest contribution first.
+
+    Attributes:
+        recording: the recording that the paths lead through.
+        row: the row of the tensor in it.
+        gradient: the gradient, the sum of all contributions.
+        count: the number of all paths.
+        listed: the paths, or groups of paths with the same ending.
+        note: a sentence on what was left out; "" if nothing was.
+        sentence: the number of paths, and the share of the largest.
+    """
 
     recording: Recording
     row: int
     gradient: Any
-    count: int  # of all paths
+    count: int
     listed: list[Path]
     note: str = ""
 

@@ -54,7 +54,15 @@ class Run:
 
 
 class Fork:
-    """A pass with one gradient changed. `run.gradients` are by row; `difference(row)` compares with the base, `write()` sets `.grad`."""
+    """The result of `wb.whatif.fork`: a backward pass with one gradient changed.
+
+    Rows are numbers of tensors in the recording.
+
+    Attributes:
+        name: the name of the fork.
+        leaves: the gradients that the leaves would have got from this pass, by row.
+        written: whether `.grad` of some leaf is currently this fork's.
+    """
 
     def __init__(self, name: str, edit: Edit, place: int, base: Run, run: Run, ground: Ground) -> None:
         self.name, self.edit, self.place = name, edit, place
@@ -77,7 +85,7 @@ class Fork:
         return any((t := held()) is not None and t._grad is grad for held, _, grad in self._before)
 
     def write(self, stepper: Stepper) -> None:
-        """Set `.grad` to what `backward()` would have left with the change. `undo` reverts it."""
+        """Set `.grad` to what `backward()` would have left with the change; `stepper` is the pass that was forked. `undo` reverts it."""
         if stepper.mode == "paused":
             raise Cannot("The cell's own backward() still runs and would write over them. Let the pass end first.")
         if self.written:

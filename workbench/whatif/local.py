@@ -36,24 +36,34 @@ STRUCTURES = {
 
 @dataclass
 class LocalDerivative:
-    """∂result/∂input of one op.
+    """The derivative of one op's result with respect to one of its inputs.
 
-    `kind` gives the meaning of `values`: "scalar" is a scalar, "elementwise" the derivative at each element of the result (its shape),
-    "matrix" the whole Jacobian (elements of the result by elements of the input), "row" the row of result element `chosen` (the input's
-    shape).
+    Attributes:
+        slot: the number of the input.
+        source: the row of the input in the recording.
+        name: the name of the input.
+        shape: the shape of the result.
+        input_shape: the shape of the input.
+        kind: what `values` is: "scalar"; "elementwise", the derivative at each element of the result, of its shape; "matrix", the whole
+            Jacobian (elements of the result by elements of the input); "row", the row of result element `chosen`, of the input's shape.
+        structure: the structure of the Jacobian, such as "diagonal"; `sentence` says it in words.
+        values: the derivative, an array.
+        chosen: flat index of the result element for kind "row".
+        blocks: the number of blocks, if the structure is block diagonal.
+        sampled: whether the structure was determined from a few rows.
     """
 
     slot: int
-    source: int  # the row of the input
+    source: int
     name: str
-    shape: tuple  # of the result
-    input_shape: tuple
+    shape: tuple[int, ...]
+    input_shape: tuple[int, ...]
     kind: str
     structure: str  # a key of STRUCTURES
     values: Any
     chosen: int = -1
     blocks: int = 0
-    sampled: bool = False  # the structure was determined from a few rows
+    sampled: bool = False
 
     @property
     def sentence(self) -> str:

@@ -36,7 +36,19 @@ class Change:
 
 @dataclass
 class Rerun:
-    """`loss` with the changes beside `base` without; gradients of the leaves by row, empty if the output is not a scalar."""
+    """The result of `wb.whatif.rerun`: a program with changed values beside the unchanged one.
+
+    Rows are numbers of tensors in the recording. The gradients are empty if the result is not a scalar.
+
+    Attributes:
+        recording: the recording of the program.
+        changes: the changes, by row.
+        base: the result without the changes.
+        loss: the result with them.
+        base_gradients: the gradients of the leaves without the changes, by row.
+        gradients: the gradients of the leaves with them.
+        notes: sentences on what the recomputation assumes.
+    """
 
     recording: Recording
     changes: list[Change]

@@ -58,7 +58,16 @@ class InputCheck:
 
 @dataclass
 class RuleCheck:
-    """The result of checking a rule against finite differences."""
+    """The result of `wb.whatif.check_rule`: a derivative rule compared with finite differences.
+
+    Attributes:
+        recording: the recording of the op.
+        row: the row of its result.
+        inputs: the comparison for each input, with its largest errors.
+        tolerance: the tolerance in words.
+        passed: True if every input passed, False if one failed, None if none failed but some were inconclusive.
+        sentence: the outcome in one sentence.
+    """
 
     recording: Recording
     row: int

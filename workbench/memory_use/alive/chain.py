@@ -21,7 +21,13 @@ class Root(NamedTuple):
 
 @dataclass(frozen=True)
 class Chain:
-    """One reference chain that keeps the memory: links from the root down, and the line of code that breaks it."""
+    """One chain of references that keeps memory alive.
+
+    Attributes:
+        links: the links, from the root down to the tensor.
+        fix: the line of code that breaks the chain; "" if there is none.
+        advice: what that line does.
+    """
 
     links: tuple[str, ...]
     fix: str
@@ -33,14 +39,24 @@ class Chain:
 
 @dataclass(frozen=True)
 class Why:
-    """The result of `wb.why_alive`, as text only, so that it keeps nothing alive."""
+    """The result of `wb.why_alive`, as text only, so that it keeps nothing alive.
+
+    Attributes:
+        what: the tensor in words.
+        chains: the chains of references that keep its memory.
+        looked_at: the number of objects visited.
+        seconds: the duration of the search.
+        complete: False if the search stopped at its limit.
+        own: arguments for `wb.release` that free the workbench's own references to the memory.
+        sentence: sentences that say whether the workbench keeps the memory too, and how far the search went.
+    """
 
     what: str
     chains: tuple[Chain, ...]
-    looked_at: int  # objects visited
+    looked_at: int
     seconds: float
-    complete: bool  # False if the search stopped at its limit
-    own: tuple[str, ...] = ()  # arguments of wb.release for the workbench's own references to the memory
+    complete: bool
+    own: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
