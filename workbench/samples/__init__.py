@@ -18,9 +18,16 @@ PHOTOS = ("china", "flower")
 
 
 def digits() -> tuple[Tensor, Tensor]:
-    """1,797 handwritten digits and their labels, those of scikit-learn's `load_digits`, in the same order.
+    """Handwritten digits and their labels, those of scikit-learn's `load_digits`, in the same order.
 
-    The images are float32 (1797, 1, 8, 8), from 0 (paper) to 1 (ink), in steps of 1/16. The labels are int64 (1797,).
+    Returns:
+        Images, float32 (1797, 1, 8, 8) from 0 (paper) to 1 (ink); labels, int64 (1797,).
+
+    Example::
+
+        >>> images, labels = wb.samples.digits()
+        >>> images.shape, labels[:5]
+        (torch.Size([1797, 1, 8, 8]), tensor([0, 1, 2, 3, 4]))
     """
     with numpy.load(HERE / "digits.npz") as stored:
         images, labels = stored["images"], stored["labels"]
