@@ -244,19 +244,22 @@ def watch(subject: Any = None, keep: int | None = None) -> Watch | View | ShownS
     return watched(subject, keep, caller.frame(), caller.shown, caller.displayed)
 
 
-def export(file: Any, target: Any = None, *, paths: bool = False, stats: bool = False, budget: Any = None) -> Written:
+def export(
+    file: Any, target: Any = None, *, paths: bool = False, stats: bool = False, budget: Any = None, boxes: int | None = None
+) -> Written:
     """Write a file of the kind given by its extension.
 
     `.html` is the view with all its answers, a page that needs neither kernel nor network, and `.replay` its data alone; `.svg`, `.png` and
     `.pdf` are drawings; `.json`, `.dot` and `.mmd` are the graph for other tools; `trace.json` holds times for Chrome's tracing.
 
     `target` is a view, the result of `wb.record()` or `wb.step()`, or a tensor; by default, what was shown last. `budget` limits the data
-    of a page ("8 MB"); what does not fit is reported. `stats` adds the statistics of each value to a `.json`. Absolute paths are
-    shortened unless `paths`. Raises ValueError for any other extension, RuntimeError if there is nothing to export.
+    of a page ("8 MB"); what does not fit is reported. `boxes` limits the boxes of a drawing (60): more groups stay closed. `stats` adds the
+    statistics of each value to a `.json`. Absolute paths are shortened unless `paths`. Raises ValueError for any other extension,
+    RuntimeError if there is nothing to export.
     """
     from .exporting.ask import export
 
-    return export(file, target, caller.names(), paths, stats, budget)
+    return export(file, target, caller.names(), paths, stats, budget, boxes)
 
 
 @contextmanager
