@@ -33,15 +33,15 @@ PART = re.compile(r"^```python\n(?P<program>.*?)^```|^!\[[^\]]*\]\((?P<picture>[
 
 def pictures(page: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Run the programs of a page from top to bottom. Yield the path of each picture, and the variables where it stands."""
-    text = page.read_text(encoding="utf-8")
     names: dict[str, Any] = {"__name__": "__main__"}
-    for part in PART.finditer(text):
+    file, code = f"{page.stem}.py", ""
+    for part in PART.finditer(page.read_text(encoding="utf-8")):
         if part["picture"]:
             yield page.parent / f"{part['picture']}.svg", names
             continue
-        code = "\n" * text.count("\n", 0, part.start("program")) + part["program"]  # its lines have the numbers of the page
-        linecache.cache[str(page)] = (len(code), None, code.splitlines(keepends=True), str(page))
-        exec(compile(code, str(page), "exec"), names)
+        before, code = code.count("\n"), code + part["program"]
+        linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+        exec(compile("\n" * before + part["program"], file, "exec"), names)
 
 
 def is_fresh(picture: Path, walk: Stepper) -> bool:

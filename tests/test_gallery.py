@@ -38,7 +38,7 @@ def test_a_page_runs_and_its_pictures_and_numbers_are_those_of_its_model(page, m
 
     monkeypatch.setattr(wb, "record", counted)
     names: dict = {}
-    for picture, names in pictures(page):  # noqa: B007
+    for picture, names in pictures(page):
         assert is_fresh(picture, names["walk"]), f"{picture.name} or its replay is out of date: python docs/make_gallery.py makes them"
         assert names["walk"].total > 0
     models = [value for value in names.values() if isinstance(value, nn.Module)]
