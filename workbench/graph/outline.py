@@ -45,8 +45,11 @@ class Outline:
             inside[group] = inside.get(group, 0) + 1
         for group in graph.groups:
             self.below.setdefault(group.parent, []).append(group.id)
-        self.updates: dict[int, int] = {}  # update of a module's state, such as BatchNorm's count of batches -> the module's next op
-        self.host = self._hosts()
+        users: dict[int, set[int]] = {}
+        for source, target in zip(graph.edges.source, graph.edges.target, strict=True):
+            users.setdefault(source, set()).add(target)
+        self.updates = self._updates(users)
+        self.host = self._hosts(users) | self.updates
         self.rest: dict[int, int] = {}  # group that is only counted -> the fold or loop around it
         self.single: set[int] = set()  # open groups with a single box, which get no frame
         self.opened = self._opened(inside)
@@ -63,25 +66,25 @@ class Outline:
         pairs = ((self.home[a], self.home[b]) for a, b in ends if a not in self.updates)
         self.edges = list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1] and set(pair) <= drawn))
 
-    def _hosts(self) -> dict[int, int]:
-        """Map each parameter, leaf or constant with a single user to that user, in the box of which it is written; and `updates`."""
-        nodes, edges = self.graph.nodes, self.graph.edges
-        users: dict[int, set[int]] = {}
-        for source, target in zip(edges.source, edges.target, strict=True):
-            users.setdefault(source, set()).add(target)
-        following = -1
+    def _updates(self, users: dict[int, set[int]]) -> dict[int, int]:
+        """Map each update of a module's state, such as BatchNorm's count of batches, to the module's next op."""
+        nodes, found, following = self.graph.nodes, {}, -1
         for row in reversed(range(len(nodes.op))):
             if nodes.kind[row] != "op":
                 continue
             group = nodes.group[row]
-            ends_here = nodes.note[row] == "in place" and not nodes.grad[row] and users.get(row, set()) <= set(self.updates)
-            if ends_here and group >= 0 and self.groups[group].kind == "module" and following >= 0 and group in self._around(following):
-                self.updates[row] = following
+            in_module = group >= 0 and self.groups[group].kind == "module" and following >= 0 and group in self._around(following)
+            if in_module and nodes.note[row] == "in place" and not nodes.grad[row] and users.get(row, set()) <= found.keys():
+                found[row] = following
             following = row
+        return found
+
+    def _hosts(self, users: dict[int, set[int]]) -> dict[int, int]:
+        """Map each parameter, leaf or constant with a single user, and each input of an update, to the user in whose box it is written."""
+        kinds = self.graph.nodes.kind
         alone = {row: user for row, (user, *more) in users.items() if not more}
-        written = {"parameter", "leaf", "constant"}
-        hosts = {row: user for row, user in alone.items() if nodes.kind[row] in (written | {"input"} if user in self.updates else written)}
-        return hosts | self.updates
+        own = ("parameter", "leaf", "constant")
+        return {row: user for row, user in alone.items() if kinds[row] in own or kinds[row] == "input" and user in self.updates}
 
     def at(self, row: int) -> int:
         """The node in the box of which a node is written: itself, if it has a box."""
