@@ -18,15 +18,14 @@ from workbench.backward.breakpoints import kept as breakpoints
 from workbench.teach import sheet
 
 ROOT = Path(__file__).parents[1]
-PAGES = {  # by their paths in docs/
-    path.relative_to(ROOT).as_posix().removeprefix("docs/"): path
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
-}
+FILES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES = {path.relative_to(ROOT).as_posix().removeprefix("docs/"): path for path in FILES}
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ELSEWHERE = {
     "as-torch.md": "takes PyTorch's place in the whole process: tests/engine/test_as_torch.py does so, and runs this page",
     "torch.md": "needs torch: tests/workbench/test_torch_models.py runs it",
     "add-an-op.md": "shows ops that the engine has: test_the_rules_that_are_shown_are_the_engines",
+    "gallery": "tests/test_gallery.py runs its pages",
 }
 
 # What a page takes for granted, because it is about a program that its reader has.
@@ -61,7 +60,9 @@ def desk(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if BLOCK.search(page.read_text("utf-8")) and name not in ELSEWHERE])
+@pytest.mark.parametrize(
+    "name", [name for name, page in PAGES.items() if BLOCK.search(page.read_text("utf-8")) and name.split("/")[0] not in ELSEWHERE]
+)
 def test_the_programs_of_a_page_run_from_top_to_bottom(name, desk):
     names: dict = {"__name__": "__main__"}
     exec(BEFORE.get(name, ""), names)

@@ -490,7 +490,13 @@ def watch(subject: Any = None, keep: int | None = None) -> Watch | View | ShownS
 
 
 def export(
-    file: str | PathLike[str], target: Any = None, *, paths: bool = False, stats: bool = False, budget: int | str | None = None
+    file: str | PathLike[str],
+    target: Any = None,
+    *,
+    paths: bool = False,
+    stats: bool = False,
+    budget: int | str | None = None,
+    boxes: int | None = None,
 ) -> Written:
     """Write what is shown to a file. Its extension gives the format.
 
@@ -508,6 +514,7 @@ def export(
         paths: keep absolute paths; by default they are shortened.
         stats: add the statistics of each value to a `.json`.
         budget: limit of the data of a page, in bytes or such as "8 MB". What does not fit is reported.
+        boxes: limit of the boxes of a drawing, 60 by default: more groups stay closed.
 
     Returns:
         The file that was written: its path, its size, and what was left out.
@@ -526,7 +533,7 @@ def export(
     """
     from .exporting.ask import export
 
-    return export(file, target, caller.names(), paths, stats, budget)
+    return export(file, target, caller.names(), paths, stats, budget, boxes)
 
 
 @contextmanager

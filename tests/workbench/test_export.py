@@ -495,7 +495,12 @@ def graphs():
             x = f(x)
         return x.sum()
 
-    return {"mlp": mlp, "deep": deep, "loop": loop, "branches": branches, "long": long}
+    def beside():  # inputs and updates beside a tall group
+        model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3), nn.ReLU(), nn.Linear(3, 3))
+        x, target = engine.randn(2, 4), engine.randn(2, 3)
+        return F.mse_loss(model(x), target) + model(x + 1.0).sum()
+
+    return {"mlp": mlp, "deep": deep, "loop": loop, "branches": branches, "long": long, "beside": beside}
 
 
 def drawn(name: str):
@@ -540,7 +545,27 @@ def test_a_drawing_counts_what_it_does_not_show(name):
     nodes = session.graph.message().nodes
     own = sum(box.kind in ("op", "failed") for box in d.boxes)
     counted = sum(int(box.detail.split(" op")[0].replace(",", "")) for box in d.boxes if box.kind in ("group", "more"))
-    assert own + counted == sum(kind == "op" for kind in nodes.kind)
+    assert counted == d.hidden
+    written = sum("BatchNorm1d" in box.title for box in d.boxes)  # each counts its batches
+    assert own + counted + written == sum(kind == "op" for kind in nodes.kind)
+
+
+def test_the_update_of_a_modules_state_is_written_in_its_box():
+    norm = nn.BatchNorm1d(3)
+    with wb.record() as session:
+        norm(engine.randn(2, 3)).sum()
+    boxes = {box.title: box.riders for box in draw(session.graph.message()).boxes}
+    assert boxes == {"input": "", "batch_normalize · norm: BatchNorm…": "weight, bias, num_batches_tracked", "sum": ""}
+    assert "add num_batches_tracked" in repr(session)
+
+
+def test_fewer_boxes_close_more_groups(tmp_path, recorded):
+    session, whole = drawn("beside")
+    few = draw(session.graph.message(), 4)
+    assert len(few.boxes) <= 4 < len(whole.boxes) and few.hidden > whole.hidden == 0
+    assert str(few.hidden) in wb.export(tmp_path / "few.svg", session, boxes=4).left
+    with pytest.raises(ValueError, match="boxes is the number of boxes that a drawing may have, at least 1, not 0"):
+        wb.export(tmp_path / "none.svg", session, boxes=0)
 
 
 def test_frames_hold_what_is_in_them():

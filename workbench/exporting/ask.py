@@ -17,6 +17,7 @@ from ..backward.stepper import Stepper
 from ..graph import svg
 from ..graph.drawing import draw
 from ..graph.graph import Graph
+from ..graph.outline import BOXES
 from ..inspector import bytes_text
 from ..recording.recording import Recording
 from ..session.session import Session, recent
@@ -54,10 +55,11 @@ def export(
     paths: bool = False,
     stats: bool = False,
     budget: int | str | None = None,
+    boxes: int | None = None,
 ) -> Written:
     """Write `file` in the format of its extension.
 
-    Raises ValueError for another extension, and RuntimeError if nothing was recorded.
+    Raises ValueError for another extension or a limit that is not positive, and RuntimeError if nothing was recorded.
     """
     path = Path(file)
     ending = path.suffix.lower().removeprefix(".")
@@ -65,10 +67,13 @@ def export(
         endings = ", ".join("trace.json" if one == "trace" else f".{one}" for one in KINDS)
         raise ValueError(f"wb.export writes files that end in {endings}, not {path.name!r}.")
     limit = BUDGET if budget is None else sized(budget)
+    most = BOXES if boxes is None else boxes
+    if most < 1:
+        raise ValueError(f"boxes is the number of boxes that a drawing may have, at least 1, not {boxes!r}.")
     with session_of(target, names, ending in ("html", "replay")) as session:
         if session.recording.count == 0:
             raise RuntimeError("There is nothing to export: no op was recorded.")
-        content, left = KINDS["trace" if path.name.endswith("trace.json") else ending](_Wish(session, paths, stats, limit, ending))
+        content, left = KINDS["trace" if path.name.endswith("trace.json") else ending](_Wish(session, paths, stats, limit, most, ending))
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "replace"))
     return Written(path, path.stat().st_size, left)
 
@@ -79,6 +84,7 @@ class _Wish:
     paths: bool
     stats: bool
     budget: int
+    boxes: int
     ending: str
 
     @property
@@ -112,7 +118,7 @@ def _json(wish: _Wish) -> tuple[str, str]:
 
 def _drawn(wish: _Wish) -> tuple[str | bytes, str]:
     message = wish.message
-    drawing = draw(message)
+    drawing = draw(message, wish.boxes)
     if not wish.paths:
         for box in drawing.boxes:
             box.title, box.detail, box.riders = without_paths([box.title, box.detail, box.riders])
@@ -120,8 +126,7 @@ def _drawn(wish: _Wish) -> tuple[str | bytes, str]:
             frame.title = without_paths(frame.title)
         drawing.title = without_paths(drawing.title)
     ops = sum(kind == "op" for kind in message.nodes.kind)
-    hidden = ops - sum(box.kind in ("op", "failed") for box in drawing.boxes)
-    left = f"{hidden:,} of {ops:,} ops are counted in closed boxes." if hidden else ""
+    left = f"{drawing.hidden:,} of {ops:,} ops are counted in closed boxes." if drawing.hidden else ""
     return (svg.written(drawing) if wish.ending == "svg" else paper.page(drawing, wish.ending)), left
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import protocol
 from ..inspector import count_text
-from .outline import DETAIL, Box, Key, Outline, clip
+from .outline import BOXES, DETAIL, Box, Key, Outline, clip
 
 _GAP, _LAYER, _LANE, _PAD, _HEAD, _MARGIN = 16.0, 26.0, 6.0, 12.0, 18.0, 8.0
 _SWEEPS = 8
@@ -42,11 +42,12 @@ class Drawing:
     frames: list[Frame]  # outer ones first
     wires: list[list[Point]]
     title: str
+    hidden: int = 0  # ops in closed boxes
 
 
-def draw(graph: protocol.Graph) -> Drawing:
-    """Lay out a whole graph message."""
-    outlined = Outline(graph)
+def draw(graph: protocol.Graph, boxes: int = BOXES) -> Drawing:
+    """Lay out a whole graph message, with at most so many boxes if closing groups can achieve it."""
+    outlined = Outline(graph, boxes)
     root = _Level(outlined, -1, 0)
     root.arrange()
     root.move(_MARGIN, _MARGIN)
@@ -59,7 +60,7 @@ def draw(graph: protocol.Graph) -> Drawing:
         wires.append(_path(outlined, root, source, target))
     ops = sum(kind == "op" for kind in graph.nodes.kind)
     title = f"{graph.title + ': ' if graph.title else ''}graph with {count_text(ops, 'op')}"
-    return Drawing(root.width + 2 * _MARGIN, root.height + 2 * _MARGIN, outlined.boxes, frames, wires, title)
+    return Drawing(root.width + 2 * _MARGIN, root.height + 2 * _MARGIN, outlined.boxes, frames, wires, title, outlined.hidden)
 
 
 def _path(outlined: Outline, root: _Level, source: Key, target: Key) -> list[Point]:
@@ -89,6 +90,8 @@ class _Item:
     layer: int = 0
     x: float = 0.0  # of its center
     y: float = 0.0
+    top: float = 0.0  # of its layer
+    bottom: float = 0.0
     above: list[tuple[_Item, float, float]] = field(default_factory=list)  # neighbour, offset of the edge's end there, offset here
     below: list[tuple[_Item, float, float]] = field(default_factory=list)
 
@@ -115,9 +118,10 @@ class _Level:
         points = []
         for item, offset in self.lanes[edge]:
             x = item.x + offset
-            if item.box is not None or item.level is not None:
+            if item.box is not None or item.level is not None:  # beside a tall neighbour in its layer the wire runs straight
                 first = item is self.lanes[edge][0][0]
-                points.append((x, item.y + item.height if first else item.y))
+                ys = (item.y + item.height, item.bottom) if first else (item.top, item.y)
+                points += [(x, y) for y in dict.fromkeys(ys)]
             else:
                 points += [(x, item.y), (x, item.y + item.height)]
         return points
@@ -272,16 +276,18 @@ class _Level:
         right = max((item.x + item.width / 2 for layer in self.layers for item in layer), default=0.0)
         pad, y = (_PAD, _HEAD + _PAD / 2) if self.group >= 0 else (0.0, 0.0)
         wide = max(right - left, DETAIL * len(self.title) + 4 if self.title else 0.0)
-        for layer in self.layers:
-            height = max((item.height for item in layer), default=0.0)
+        heights = [max((item.height for item in layer), default=0.0) for layer in self.layers]
+        y -= 0.0 if heights[0] else pad  # ports alone need no margin
+        for layer, height in zip(self.layers, heights, strict=True):
             for item in layer:
                 item.x += pad - left + (wide - (right - left)) / 2
-                if item.box is not None or item.level is not None:
-                    item.y = y + (height - item.height) / 2
+                item.top, item.bottom = y, y + height
+                if item.box is not None or item.level is not None:  # in the middle, but an input next to its users
+                    item.y = y + (height - item.height) / (2 if item.above else 1)
                 else:
                     item.y, item.height = y, height
             y += height + _LAYER
-        self.width, self.height = wide + 2 * pad, y - _LAYER + pad
+        self.width, self.height = wide + 2 * pad, y - _LAYER + (pad if heights[-1] else 0.0)
         if self.group >= 0:
             for layer in (self.layers[0], self.layers[-1]):
                 for item in layer:
@@ -296,7 +302,7 @@ class _Level:
         for layer in self.layers:
             for item in layer:
                 item.x += x
-                item.y += y
+                item.y, item.top, item.bottom = item.y + y, item.top + y, item.bottom + y
                 if item.box is not None:
                     item.box.x, item.box.y = item.x - item.width / 2, item.y
                 if item.level is not None:

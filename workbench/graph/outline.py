@@ -36,8 +36,8 @@ class Box:
 class Outline:
     """The open groups, the boxes, and the edges between boxes."""
 
-    def __init__(self, graph: protocol.Graph) -> None:
-        self.graph = graph
+    def __init__(self, graph: protocol.Graph, most: int = BOXES) -> None:
+        self.graph, self.most = graph, most
         nodes, self.groups = graph.nodes, {g.id: g for g in graph.groups}
         self.below: dict[int, list[int]] = {}
         inside: dict[int, int] = {}
@@ -45,29 +45,60 @@ class Outline:
             inside[group] = inside.get(group, 0) + 1
         for group in graph.groups:
             self.below.setdefault(group.parent, []).append(group.id)
-        self.host = self._hosts()
+        users: dict[int, set[int]] = {}
+        for source, target in zip(graph.edges.source, graph.edges.target, strict=True):
+            users.setdefault(source, set()).add(target)
+        self.updates = self._updates(users)
+        self.host = self._hosts(users) | self.updates
         self.rest: dict[int, int] = {}  # group that is only counted -> the fold or loop around it
         self.single: set[int] = set()  # open groups with a single box, which get no frame
         self.opened = self._opened(inside)
         self._find_single()
         self.riders: dict[int, list[str]] = {}
         for row, user in self.host.items():
-            self.riders.setdefault(user, []).append(nodes.name[row] or nodes.kind[row])
+            self.riders.setdefault(user, []).append(nodes.name[row] or nodes.op[row] or nodes.kind[row])
         self.boxes: list[Box] = []
         self.home: list[Key] = []
         self.parent: dict[Key, int] = {}
         self._box()
         drawn = {box.key for box in self.boxes}
-        pairs = ((self.home[a], self.home[b]) for a, b in zip(graph.edges.source, graph.edges.target, strict=True))
+        ends = zip(graph.edges.source, graph.edges.target, strict=True)
+        pairs = ((self.home[a], self.home[b]) for a, b in ends if a not in self.updates)
         self.edges = list(dict.fromkeys(pair for pair in pairs if pair[0] != pair[1] and set(pair) <= drawn))
 
-    def _hosts(self) -> dict[int, int]:
-        """Map each parameter, leaf or constant with a single user to that user, in the box of which it is written."""
-        nodes, edges = self.graph.nodes, self.graph.edges
-        users: dict[int, set[int]] = {}
-        for source, target in zip(edges.source, edges.target, strict=True):
-            users.setdefault(source, set()).add(target)
-        return {row: user for row, (user, *more) in users.items() if nodes.kind[row] in ("parameter", "leaf", "constant") and not more}
+    def _updates(self, users: dict[int, set[int]]) -> dict[int, int]:
+        """Map each update of a module's state, such as BatchNorm's count of batches, to the module's next op."""
+        nodes, found, following = self.graph.nodes, {}, -1
+        for row in reversed(range(len(nodes.op))):
+            if nodes.kind[row] != "op":
+                continue
+            group = nodes.group[row]
+            in_module = group >= 0 and self.groups[group].kind == "module" and following >= 0 and group in self._around(following)
+            if in_module and nodes.note[row] == "in place" and not nodes.grad[row] and users.get(row, set()) <= found.keys():
+                found[row] = following
+            following = row
+        return found
+
+    def _hosts(self, users: dict[int, set[int]]) -> dict[int, int]:
+        """Map each parameter, leaf or constant with a single user, and each input of an update, to the user in whose box it is written."""
+        kinds = self.graph.nodes.kind
+        alone = {row: user for row, (user, *more) in users.items() if not more}
+        own = ("parameter", "leaf", "constant")
+        return {row: user for row, user in alone.items() if kinds[row] in own or kinds[row] == "input" and user in self.updates}
+
+    def at(self, row: int) -> int:
+        """The node in the box of which a node is written: itself, if it has a box."""
+        while row in self.host:
+            row = self.host[row]
+        return row
+
+    def _around(self, row: int) -> list[int]:
+        """The groups around a node, innermost first."""
+        found, group = [], self.graph.nodes.group[row]
+        while group != -1:
+            found.append(group)
+            group = self.groups[group].parent
+        return found
 
     def _opened(self, inside: dict[int, int]) -> set[int]:
         own = dict(inside)
@@ -82,7 +113,7 @@ class Outline:
                 self.rest |= dict.fromkeys(inner[1:], group)
                 inner = inner[:1]
             more = own.get(group, 0) + len(inner) + repeats - 1
-            if count + more <= BOXES:
+            if count + more <= self.most:
                 count += more
                 opened.add(group)
                 todo += inner
@@ -107,7 +138,7 @@ class Outline:
     def _find_single(self) -> None:
         boxes: dict[int, set[Key]] = {}
         for row in range(len(self.graph.nodes.op)):
-            at = self.host.get(row, row)
+            at = self.at(row)
             key, group = self._place(self.graph.nodes.group[at])
             if key is None and self.graph.nodes.kind[at] != "op":
                 continue  # inputs may be drawn outside
@@ -121,7 +152,7 @@ class Outline:
         members: dict[Key, list[int]] = {}
         places: dict[int, tuple[Key | None, int]] = {}
         for row in range(len(nodes.op)):
-            at = self.host.get(row, row)
+            at = self.at(row)
             group = nodes.group[at]
             if group not in places:
                 places[group] = self._place(group)
@@ -131,15 +162,16 @@ class Outline:
             self.parent[key] = holder
             members.setdefault(key, []).append(row)
         self._shorten(members)
+        self.hidden = sum(nodes.kind[row] == "op" for key, rows in members.items() if key[0] != "n" for row in rows)  # ops in closed boxes
         for key, rows in members.items():
             self.boxes.append(self._node(key[1]) if key[0] == "n" else self._group(key, rows) if key[0] == "g" else self._more(key, rows))
 
     def _shorten(self, members: dict[Key, list[int]]) -> None:
         """If there are too many boxes, keep both ends of the top level's sequence; the loss is at its end."""
         top = [key for key in members if self.parent[key] == -1]
-        if len(members) <= BOXES or len(top) <= 2:
+        if len(members) <= self.most or len(top) <= 2:
             return
-        spare = max(2, BOXES - (len(members) - len(top)) - 1)
+        spare = max(2, self.most - (len(members) - len(top)) - 1)
         middle = top[spare // 2 : len(top) - (spare - spare // 2)]
         if len(middle) < 2:
             return
