@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from executed import FOLDER, ROOT, executed  # noqa: E402
-from sources import put_together  # noqa: E402
+from sources import put_together, shown_by_html  # noqa: E402
 
 from workbench.course.lesson import lessons_in  # noqa: E402
 
@@ -47,6 +47,9 @@ def main(argv: list[str] | None = None) -> int:
     for one in made:
         shutil.copytree(one.folder / "views", out / "views", dirs_exist_ok=True)
         shutil.copyfile(FOLDER / f"{one.name}.ipynb", out / "lessons" / f"{one.name}.ipynb")
+    for picture in shown_by_html(ROOT / "README.md"):
+        (out / picture.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(picture, out / picture.relative_to(ROOT))
     (out / ".nojekyll").touch()  # GitHub Pages leaves out folders that begin with _ otherwise
     files = sorted((path for path in out.rglob("*") if path.is_file()), key=lambda path: -path.stat().st_size)
     size = sum(path.stat().st_size for path in files)

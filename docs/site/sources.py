@@ -21,6 +21,7 @@ REFERENCE = ROOT / "docs" / "reference"
 FRONT_BUDGET = 200_000  # bytes of the view on the front page
 FRONT_STEPS = 3  # of the pass on the front page, so that its first picture has gradients in it
 TITLES = {"/README.md": "Overview and installation", "docs/index.md": "All pages"}  # in the navigation, where a page's own will not do
+PICTURE = re.compile(r'\b(?:src|srcset)="([^":]+)"')  # a file that HTML in a page shows; Sphinx leaves HTML as it is
 UNSEARCHED = "---\nnosearch: true\n---\n\n"
 ASSETS = {".png", ".svg", ".webp", ".gif", ".jpg", ".json", ".replay"}
 
@@ -47,6 +48,11 @@ def put_together(source: Path, made: list[Executed], repository: str = "") -> No
     names["walk"].to(FRONT_STEPS)
     for ending in ("svg", "replay"):
         wb.export(source / f"front.{ending}", names["walk"], budget=FRONT_BUDGET)
+
+
+def shown_by_html(page: Path) -> list[Path]:
+    """The pictures that HTML in a page shows, which Sphinx does not copy."""
+    return [page.parent / name for name in PICTURE.findall(page.read_text(encoding="utf-8"))]
 
 
 def write(path: Path, text: str) -> None:

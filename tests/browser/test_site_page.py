@@ -188,7 +188,7 @@ class Tags(HTMLParser):
             self.policy = has["content"]
         if tag == "script" and "src" not in has or any(name.startswith("on") for name in has):
             self.refused.append(self.get_starttag_text() or tag)
-        self.loads += [has[name] for name in ("src", "data-replay") if name in has]
+        self.loads += [has[name] for name in ("src", "srcset", "data-replay") if name in has]
         if "href" in has:
             (self.loads if tag == "link" else self.links).append(has["href"])
 

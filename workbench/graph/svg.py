@@ -74,12 +74,13 @@ def curve(wire: list[tuple[float, float]]) -> str:
 
 
 def distribution(name: str, summary: protocol.Summary, histogram: protocol.Histogram | None) -> str:
-    """Return an SVG of a tensor: its summary as a line of text, and its histogram as bars."""
-    width, height, top = 480, 120, 24
+    """Return an SVG of a tensor on a white background: its summary as a line of text, and its histogram as bars."""
+    width, height, top = 560, 120, 24
     title = escape(f"{name + ': ' if name else ''}{summary.text}")
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img" '
-        f'aria-label="{title}" font-family="sans-serif" font-size="12"><title>{title}</title>',
+        f'aria-label="{title}" font-family="sans-serif" font-size="12">'
+        f'<title>{title}</title><rect width="100%" height="100%" fill="#ffffff"/>',
         f'<text x="{_MARGIN}" y="15" fill="#4a505a">{escape(clip(f"{name} {summary.text}".strip(), 76))}</text>',
     ]
     if histogram is not None:
