@@ -74,7 +74,9 @@ check-python:
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+# In a fresh clone one process compiles the tests, while types and style are checked; else each worker compiles all of them.
 pytest:
+	@test -d tests/__pycache__ || $(BIN)/python -m pytest --collect-only -qq -m "$(MARKS)" --ignore tests/parity > /dev/null || true
 	HYPOTHESIS_PROFILE=$(if $(FULL),full,usual) $(PYTEST) -m "$(MARKS)" --ignore tests/parity $(ARGS)
 
 # On a GPU. Each of the three takes less than five minutes on an H100 with 8 cores; after a failure the others still run.

@@ -31,6 +31,7 @@ FLAGS = (
 )
 ACTION_SECONDS = 300  # a busy machine is slow, and a wait that succeeds costs nothing
 EXPECT_SECONDS = 120
+LOOK = 100  # ms between two looks at the page; by default Playwright looks at every frame, and has the page draw one after the other
 expect.set_options(timeout=1000 * EXPECT_SECONDS)
 
 # The notebook that has the focus. `jupyterapp` is there because of expose_app_in_browser.
@@ -126,11 +127,11 @@ class Lab:
         """Reloads the page as a user does, and waits until the notebook has its kernel again."""
         self.page.reload()
         self.wait_restored()
-        self.page.wait_for_function(f"() => {NOTEBOOK}?.sessionContext?.isReady")
+        self.page.wait_for_function(f"() => {NOTEBOOK}?.sessionContext?.isReady", polling=LOOK)
 
     def wait_restored(self) -> None:
         """Waits until JupyterLab has put back what was open; no command of the tests runs then."""
-        self.page.wait_for_function("() => window.jupyterapp?.restored")
+        self.page.wait_for_function("() => window.jupyterapp?.restored", polling=LOOK)
         self.page.evaluate("() => window.jupyterapp.restored")
         self.page.evaluate("() => { window.workbenchTestRuns = 0; }")
 
@@ -142,7 +143,7 @@ class Lab:
     def open_notebook(self, path: str) -> None:
         """Opens a notebook of the server's root folder and waits until its kernel is ready."""
         self.goto(f"/lab/tree/{path}")
-        self.page.wait_for_function(READY)
+        self.page.wait_for_function(READY, polling=LOOK)
 
     def open(self, *cells: str, name: str = "test.ipynb") -> None:
         """Makes a notebook of code cells and opens it."""
@@ -166,7 +167,7 @@ class Lab:
 
     def wait_idle(self, seconds: float = ACTION_SECONDS) -> None:
         """Returns when every command and every cell has ended and the kernel is idle."""
-        self.page.wait_for_function(IDLE, timeout=1000 * seconds)
+        self.page.wait_for_function(IDLE, timeout=1000 * seconds, polling=LOOK)
 
     def wait_answered(self) -> None:
         """Returns when the kernel has answered all that this page has asked it.
