@@ -35,9 +35,12 @@ LESSON = "01_watch_a_network_learn.ipynb"
 Times = dict[str, list[float]]
 
 
+def read() -> nbformat.NotebookNode:
+    return nbformat.read(ROOT / "notebooks" / LESSON, as_version=4)
+
+
 async def lesson(student: Student, arrives: float, think: float, assets: list[str], times: Times) -> None:
     """One student's lesson."""
-    notebook = nbformat.read(ROOT / "notebooks" / LESSON, as_version=4)
     await asyncio.sleep(arrives)
     begun, drawn = time.monotonic(), False
 
@@ -49,7 +52,7 @@ async def lesson(student: Student, arrives: float, think: float, assets: list[st
     note("login to JupyterLab's page, s", begun)
     await student.start_kernel(LESSON)
     note("login to kernel, s", begun)
-    for cell in (one for one in notebook.cells if one.cell_type == "code"):
+    for cell in (one for one in read().cells if one.cell_type == "code"):
         if drawn:
             await asyncio.sleep(random.expovariate(1 / think))
         since = time.monotonic()
@@ -98,15 +101,12 @@ async def in_chromium(hub: Hub, name: str, times: Times, what: str, picture: Pat
         await page.locator("#login_submit").click()
         await page.locator(".jp-Notebook .jp-CodeCell").first.wait_for()
         await page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").first.wait_for()
-        await page.locator(".jp-CodeCell .cm-content").first.click()
-        cells = page.locator(".jp-Notebook .jp-Cell")
+        await page.locator(".jp-Notebook .jp-MarkdownCell").first.click()
         view = page.locator(".gradient-workbench").first.get_by_test_id("wb-node").first
-        for _ in range(await cells.count()):
-            if await view.is_visible():
-                break
-            await page.keyboard.press("Shift+Enter")
+        while not await view.is_visible():
+            if await page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").count():
+                await page.keyboard.press("Shift+Enter")
             await page.wait_for_timeout(200)
-        await view.wait_for()
         times[what].append(time.monotonic() - begun)
         if picture:
             await page.wait_for_timeout(1000)
