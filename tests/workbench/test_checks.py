@@ -107,6 +107,19 @@ def test_an_infinity_is_told_where_it_is_made_and_a_sum_of_both_by_its_reason() 
     assert "From it mean at line" in made.why and "mean of +Inf and −Inf together" in made.why and "empty" not in made.fix
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_nan_inside_vmap_is_told_with_its_sample_and_the_operand_there(shared: bool) -> None:
+    scale, x = engine.tensor([1.0, -2.0]), engine.tensor([[1.0, 2.0], [-3.0, 4.0], [5.0, 6.0]])
+
+    def energy(row: Any) -> Any:
+        return (scale / row[0]).log() if shared else engine.func.vmap(lambda one: one.log())(row)
+
+    made = one(checked(lambda: engine.func.vmap(energy)(x)), "nan-forward")
+    index = [0, 1] if shared else [1, 0]  # of the first of scale / x[:, :1], and of x, that is below 0
+    assert made.sentence.startswith("log made the first NaN") and f"at {index}" in made.sentence
+    assert made.operands[0].value.endswith(f"{index} = −{2 if shared else 3}") and "negative" in made.why
+
+
 def test_of_several_infinities_the_first_is_told() -> None:
     def program() -> Any:
         x = engine.tensor([1000.0, 1.0], requires_grad=True)

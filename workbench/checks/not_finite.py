@@ -130,10 +130,10 @@ def _backward(case: Case, bad: BadStep) -> list[Finding]:
             sentence += f", by its rule {made} = {rule}." if rule else "."
             operands, point = [], []
             if bad.upstream is not None:
-                operands.append(_upstream(bad, values.opposite(bad.upstream, tuple(gradient.shape), index)))
+                operands.append(_upstream(bad, values.opposite(bad.upstream, gradient, index)))
             for s, _ in r.inputs(bad.row) if bad.row >= 0 else ():
                 array = value_of(r, s)
-                place = values.opposite(array, tuple(gradient.shape), index) if hasattr(array, "shape") else ()
+                place = values.opposite(array, gradient, index) if hasattr(array, "shape") else ()
                 point.append(element(array, place))
                 if array is not None:
                     operands.append(_operand(case, s, array, place))
