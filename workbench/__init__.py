@@ -16,7 +16,6 @@ from . import caller
 
 if TYPE_CHECKING:
     from engine.core.tensor import Tensor
-    from engine.nn import Module
 
     from . import plot, teach, testing, whatif
     from .backward.breakpoints import Breakpoint
@@ -295,8 +294,9 @@ def scope(name: str) -> AbstractContextManager[None]:
     return observe.scope(name)
 
 
-def history(model: Module, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:
-    """Record the training of `model`: statistics of weights, gradients, updates and activations at every `every`-th step.
+def history(model: Any, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:
+    """Record the training of `model`, an `nn.Module` of the engine or of PyTorch: statistics of weights, gradients, updates and activations
+    at every `every`-th step.
 
     A step is one `optimizer.step()`, or one backward pass without an optimizer. At most `keep` steps are kept: beyond that, every second
     one is dropped. `h["layers.0.weight"].grad.norm` is then a series, `h.log(loss=loss)` adds one; `h.close()` or a `with` block ends
