@@ -47,7 +47,9 @@ class Hooks:
         self._forward = False  # whether a forward pass has run since the last step ended
         if optimizer is not None:
             if not hasattr(optimizer, "register_step_post_hook"):
-                raise TypeError(f"wb.history: optimizer is an optim.Optimizer, of the engine or of PyTorch, got {type(optimizer).__name__}.")
+                raise TypeError(
+                    f"wb.history: optimizer is an optim.Optimizer, of the engine or of PyTorch, got {type(optimizer).__name__}."
+                )
             own = {id(p) for p in model.parameters()}
             if not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
                 raise ValueError(
