@@ -1,6 +1,6 @@
 // The lesson tab: one page of a lesson at a time, its question, and the costs of forward and reverse mode.
 
-import { h, put, setAttribute, setText, type Child } from "../dom";
+import { h, put, setAttribute, setText } from "../dom";
 import { icon } from "../icons";
 import type { Lesson, Page } from "../protocol";
 import { answered, changed, type State } from "../store";
@@ -8,6 +8,7 @@ import { markup } from "./markup";
 import { ModesTable } from "./modes";
 import type { Pane, PaneContext } from "./pane";
 import { QuestionCard } from "./question";
+import { pillOf } from "./pills";
 import { fitFormulas, ruleRows } from "./rules";
 
 export class LessonPane implements Pane {
@@ -130,8 +131,9 @@ export class LessonPane implements Pane {
   private rule(page: Page, { pass, depth }: State): HTMLElement | null {
     const step = pass?.steps.get(pass.index);
     if (!step) return null;
-    const rows: Child[] = [ruleRows(step.forward, page.depth || depth), ...step.contributions.map((one) => ruleRows(one.rule, page.depth || depth))];
-    return h("div", { class: "rules secret", "data-testid": "wb-page-rule" }, ...rows);
+    const shown = page.depth || depth;
+    const given = step.contributions.flatMap(({ rule, gradient }) => [ruleRows(rule, shown), shown === "numbers" && !rule.numbers && pillOf(gradient)]);
+    return h("div", { class: "rules secret", "data-testid": "wb-page-rule" }, ruleRows(step.forward, shown), ...given);
   }
 
   /** Sets node, depth and overlay as the page asks for. */

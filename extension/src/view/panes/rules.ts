@@ -6,9 +6,10 @@ import type { Rules, Site, Summary } from "../protocol";
 import type { Depth } from "../store";
 import { numberText, siteText } from "../words";
 
+const UNWRITTEN = "Shapes: there are too many elements to write out, or a value was not kept.";
 export const DEPTHS: readonly Depth[] = ["symbols", "shapes", "numbers"];
 
-/** All three rows, of which only the chosen one is visible. Without a formula, `instead` replaces it, for example with small heat maps. */
+/** All three rows, of which only the chosen one is visible. Numbers that cannot be written out are replaced by `instead`, or by the shapes. */
 export function ruleRows(rules: Rules, depth: Depth, instead: HTMLElement | null = null): HTMLElement {
   return h(
     "div",
@@ -18,7 +19,7 @@ export function ruleRows(rules: Rules, depth: Depth, instead: HTMLElement | null
       return h(
         "div",
         { class: "formula", "data-testid": `wb-rule-${name}`, hidden: name !== depth },
-        tree ? formula(tree) : (instead ?? h("span", { class: "quiet" }, "too many elements for a formula, or a value that was not kept: see Value")),
+        ...(tree ? [formula(tree)] : instead ? [instead] : [formula(rules.shapes), h("div", { class: "quiet" }, UNWRITTEN)]),
       );
     }),
   );
