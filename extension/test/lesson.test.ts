@@ -126,7 +126,7 @@ describe("a lesson", () => {
     show(pane(), { ...stateOf({ ...told, pages }), pass: { index: 1, steps: new Map([[1, step]]) } as unknown as State["pass"] });
     const [forward, backward] = document.querySelectorAll<HTMLElement>('[data-testid="wb-rule-numbers"]');
     expect([forward!.textContent, backward!.querySelector("math")!.textContent]).toEqual(["7", "b"]);
-    expect(backward!.textContent).toContain("too many elements");
+    expect(document.querySelector('[data-testid="wb-page-rule"] p')!.textContent).toContain("too many elements");
     expect(document.querySelector(".gradient")!.textContent).toBe("‖∇‖ 2.58×64");
   });
 

@@ -2,14 +2,15 @@
 
 import { h, put, setAttribute, setText } from "../dom";
 import { icon } from "../icons";
-import type { Lesson, Page } from "../protocol";
+import type { Lesson, Page, Rules } from "../protocol";
 import { answered, changed, type State } from "../store";
+import { formula } from "./formula";
 import { markup } from "./markup";
 import { ModesTable } from "./modes";
 import type { Pane, PaneContext } from "./pane";
 import { QuestionCard } from "./question";
 import { pillOf } from "./pills";
-import { fitFormulas, ruleRows } from "./rules";
+import { fitFormulas, ruleRows, UNWRITTEN } from "./rules";
 
 export class LessonPane implements Pane {
   readonly tab = "lesson";
@@ -132,8 +133,15 @@ export class LessonPane implements Pane {
     const step = pass?.steps.get(pass.index);
     if (!step) return null;
     const shown = page.depth || depth;
-    const given = step.contributions.flatMap(({ rule, gradient }) => [ruleRows(rule, shown), shown === "numbers" && !rule.numbers && pillOf(gradient)]);
-    return h("div", { class: "rules secret", "data-testid": "wb-page-rule" }, ruleRows(step.forward, shown), ...given);
+    const unwritten = (rule: Rules) => shown === "numbers" && !rule.numbers;
+    const rules = [step.forward, ...step.contributions.map(({ rule }) => rule)];
+    return h(
+      "div",
+      { class: "rules secret", "data-testid": "wb-page-rule" },
+      ruleRows(step.forward, shown, formula(step.forward.shapes)),
+      ...step.contributions.flatMap(({ rule, gradient }) => [ruleRows(rule, shown, formula(rule.shapes)), unwritten(rule) && pillOf(gradient)]),
+      rules.some(unwritten) && h("p", { class: "quiet" }, `Shapes: ${UNWRITTEN}.`),
+    );
   }
 
   /** Sets node, depth and overlay as the page asks for. */
