@@ -379,6 +379,30 @@ def test_what_one_model_makes_as_data_for_another_is_no_mistake_and_a_cut_within
     assert one(checked(lambda: program(True, False)), "gradient-cut").severity == "error"
 
 
+@pytest.mark.parametrize("stop", ["detach", "no_grad"])
+def test_a_generator_in_the_step_of_a_discriminator_is_no_mistake_and_what_one_optimizer_should_update_is(stop: str) -> None:
+    def found(together: bool, steps: str) -> list[str]:
+        generator, critic = nn.Linear(4, 2), nn.Linear(2, 1)
+        of_critic = SGD([*critic.parameters(), *(generator.parameters() if together else ())], 0.1)
+        of_generator = SGD(generator.parameters(), 0.1)
+        with wb.record():
+            if stop == "detach":
+                made = generator(engine.randn(8, 4)).detach()
+            else:
+                with engine.no_grad():
+                    made = generator(engine.randn(8, 4))
+            loss = critic(made).square().mean()
+            loss.backward()
+            if "critic" in steps:
+                of_critic.step()
+            if "generator" in steps:
+                of_generator.step()
+        return [one.code for one in wb.check().findings]
+
+    assert found(False, "") == found(False, "critic") == []
+    assert all("gradient-cut" in found(*case) for case in ((True, ""), (True, "critic"), (False, "critic generator")))
+
+
 def test_thirty_layers_that_explode_are_one_finding_that_names_the_first_its_line_and_how_far_it_goes() -> None:
     gradients: list[float] = []
 
