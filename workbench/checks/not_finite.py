@@ -266,7 +266,7 @@ def because(op: str, kind: str, at: list[Any], infinite: bool = False) -> tuple[
         )
     return (
         "The result is beyond the largest number of the dtype (float16: 65504, float32: 3.4e38).",
-        "smaller values: a smaller learning rate, normalised inputs, or float32 instead of float16",
+        "smaller values: a smaller learning rate, normalized inputs, or float32 instead of float16",
     )
 
 

@@ -89,7 +89,7 @@ class _Item:
     layer: int = 0
     x: float = 0.0  # of its center
     y: float = 0.0
-    above: list[tuple[_Item, float, float]] = field(default_factory=list)  # neighbour, offset of the edge's end there, offset here
+    above: list[tuple[_Item, float, float]] = field(default_factory=list)  # neighbor, offset of the edge's end there, offset here
     below: list[tuple[_Item, float, float]] = field(default_factory=list)
 
 

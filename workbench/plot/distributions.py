@@ -28,7 +28,7 @@ def histograms(
     """Plot the distribution of a tensor over the steps.
 
     `name` is a parameter or a module; `of` is "weight" (the default for parameters), "grad", "update" or "activation" (for modules).
-    `kind="heat"` draws a column per kept step, coloured by the share of elements in each of `bins` equal bins over the whole range (16 to
+    `kind="heat"` draws a column per kept step, colored by the share of elements in each of `bins` equal bins over the whole range (16 to
     80 by default, fewer for small tensors). `kind="ridge"` draws at most 24 lines, the newest in front, each scaled to the same height.
     Each step's own 64 bins are distributed proportionally over the common ones.
     """

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST = 64  # images per grid at most
 _NUMBERS = 10  # rows and columns at most for values to be written into the cells
 _MARKS = ((1, "x", "✕", "NaN"), (2, "^", "▲", "+Inf"), (4, "v", "▼", "−Inf"))  # bits of inspector.heat, marker, its glyph, word
-_BAD = (0.8, 0.0, 0.8)  # the colour of pixels that are not finite
+_BAD = (0.8, 0.0, 0.8)  # the color of pixels that are not finite
 
 
 def tensor(x: Any, index: int | Sequence[int] = (), numbers: bool | None = None, title: str = "", ax: Axes | None = None) -> Axes:
@@ -118,8 +118,8 @@ def images(
 ) -> Axes:
     """Draw a batch of at most 64 images as a grid, with a caption that says how values map to brightness.
 
-    Shapes: with `channels="first"`, as in PyTorch, (N, C, H, W), (N, H, W) or (H, W) in grey, or (C, H, W) with 3 or 4 channels for one
-    image in colour; with `channels="last"`, (N, H, W, C) and (H, W, C). C is 1 (grey), 3 (RGB) or 4 (RGBA).
+    Shapes: with `channels="first"`, as in PyTorch, (N, C, H, W), (N, H, W) or (H, W) in gray, or (C, H, W) with 3 or 4 channels for one
+    image in color; with `channels="last"`, (N, H, W, C) and (H, W, C). C is 1 (gray), 3 (RGB) or 4 (RGBA).
     Values: uint8 ranges from 0 to 255, bool and floats within [0, 1] from 0 to 1; others are stretched from the minimum to the maximum
     of the finite values in the batch. A pair `value_range` sets the range and clips values beyond it; `value_range="each"` stretches each
     image separately. Pixels that are not finite are magenta and counted. `titles`, a list, array or tensor, are written above the images.

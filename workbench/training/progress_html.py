@@ -10,7 +10,7 @@ from .progress import SHOWN, Track
 
 _POINTS = 100  # per curve at most
 _WIDTH, _HEIGHT, _LEFT = 200, 56, 4
-_LINE, _BAD = "#2f83c5", "#d55e00"  # both 3:1 on white and on JupyterLab's dark grey
+_LINE, _BAD = "#2f83c5", "#d55e00"  # both 3:1 on white and on JupyterLab's dark gray
 _BAR = "width:180px;height:12px;vertical-align:middle"
 
 
