@@ -18,7 +18,8 @@ from workbench.backward.breakpoints import kept as breakpoints
 from workbench.teach import sheet
 
 ROOT = Path(__file__).parents[1]
-PAGES = {path.name: path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))}
+PAGES = {name: ROOT / name for name in ("README.md", "CONTRIBUTING.md")}
+PAGES |= {path.relative_to(ROOT / "docs").as_posix(): path for path in sorted((ROOT / "docs").rglob("*.md"))}
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ELSEWHERE = {
     "as-torch.md": "takes PyTorch's place in the whole process: tests/engine/test_as_torch.py does so, and runs this page",
@@ -113,3 +114,11 @@ def test_the_index_leads_to_every_page():
 def test_public_functions_are_documented():
     pages = "\n".join(page.read_text("utf-8") for page in PAGES.values())
     assert not [name for name in wb.__all__ if not re.search(rf"\bwb\.{name}\b", pages)]
+
+
+def test_spelling_is_american_as_in_pytorchs_documentation():
+    stems = "optimi normali initiali parameteri minimi maximi recogni regulari summari standardi factori".split()
+    british = re.compile(rf"\b\w*(?:{'|'.join(stems)})s(?:e|es|ed|er|ers|ing|ation|ations)\b|(?:colour|behaviour|neighbour)\w*|\bcentre[ds]?\b", re.I)
+    prose = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").rglob("*.ipynb")]
+    found = {path: words for path in prose if (words := british.findall(path.read_text(encoding="utf-8")))}
+    assert found == {}

@@ -42,7 +42,7 @@ def shakespeare() -> str:
 
 
 def photo(name: str) -> Tensor:
-    """A colour photograph of `PHOTOS`: float32 (3, 213, 320), from 0 to 1."""
+    """A color photograph of `PHOTOS`: float32 (3, 213, 320), from 0 to 1."""
     from PIL import Image
 
     if name not in PHOTOS:

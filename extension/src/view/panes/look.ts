@@ -90,7 +90,7 @@ export function slider(label: string, value: number, size: number, slide: (to: n
 }
 
 const RANGES: readonly (readonly [Range, string])[] = [
-  ["max", "colours to the largest"],
+  ["max", "colors to the largest"],
   ["99", "to the 99th percentile"],
   ["95", "to the 95th percentile"],
 ];
