@@ -156,12 +156,12 @@ def opened(lab: Lab, name: str, *cells: str) -> Locator:
 
 def still(lab: Lab, name: str, cell: int) -> None:
     """Save a picture of a cell with its output."""
-    picture = few_colours(shot(lab.page, box_at_rest(lab.cell(cell))))
+    picture = few_colors(shot(lab.page, box_at_rest(lab.cell(cell))))
     picture.quantize(COLOURS + 1).save(FOLDER / f"{name}.png", optimize=True)
 
 
-def few_colours(picture: Image.Image, palette: Image.Image | None = None) -> Image.Image:
-    """The picture in the colours that it needs most, or in those of `palette`; white stays white."""
+def few_colors(picture: Image.Image, palette: Image.Image | None = None) -> Image.Image:
+    """The picture in the colors that it needs most, or in those of `palette`; white stays white."""
     made = picture.quantize(COLOURS, palette=palette, dither=Image.Dither.NONE).convert("RGB")
     made.paste("white", mask=picture.convert("L").point(lambda value: 255 * (value == 255)))
     return made
@@ -192,7 +192,7 @@ def film(lab: Lab) -> None:
     for number, state in enumerate(states):
         column.paste(state, (0, number * height))
     palette = column.quantize(COLOURS, dither=Image.Dither.NONE)
-    first, *others = [few_colours(frame, palette) for frame in made.frames]
+    first, *others = [few_colors(frame, palette) for frame in made.frames]
     first.save(FOLDER / "stepper.webp", save_all=True, append_images=others, duration=made.times, loop=0, lossless=True, minimize_size=True)
 
 

@@ -1,4 +1,4 @@
-"""`engine.masked`: reductions and normalisations over the unmasked elements, under PyTorch's names.
+"""`engine.masked`: reductions and normalizations over the unmasked elements, under PyTorch's names.
 
 A mask is boolean, True for the elements to include, and broadcasts to the input. Excluded elements are replaced by the identity of the
 operation: 0 in a sum, 1 in a product, minus infinity in a softmax. PyTorch's prototype MaskedTensor is not included.

@@ -25,7 +25,7 @@ import pytest
 import engine
 import torch_tests
 
-pytest_plugins = ["grouping", "on_device", "pytester"]
+pytest_plugins = ["chromium", "grouping", "on_device", "pytester"]
 
 HERE = str(Path(__file__).resolve().parent)
 

@@ -117,3 +117,13 @@ def test_the_index_leads_to_every_page():
 def test_public_functions_are_documented():
     pages = "\n".join(page.read_text("utf-8") for page in PAGES.values())
     assert not [name for name in wb.__all__ if not re.search(rf"\bwb\.{name}\b", pages)]
+
+
+def test_spelling_is_american_as_in_pytorchs_documentation():
+    stems = ["optimi", "normali", "initiali", "parameteri", "minimi", "maximi", "recogni", "regulari", "summari", "standardi", "factori"]
+    british = re.compile(
+        rf"\b\w*(?:{'|'.join(stems)})s(?:e|es|ed|er|ers|ing|ation|ations)\b|(?:colour|behaviour|neighbour)\w*|\bcentre[ds]?\b", re.I
+    )
+    prose = [*(ROOT / "docs").rglob("*.md"), *(ROOT / "notebooks").rglob("*.ipynb")]
+    found = {path: words for path in prose if (words := british.findall(path.read_text(encoding="utf-8")))}
+    assert found == {}

@@ -27,8 +27,6 @@ from . import caller
 
 if TYPE_CHECKING:
     from engine.core.tensor import Tensor
-    from engine.nn import Module
-    from engine.optim import Optimizer
 
     from . import plot, samples, teach, testing, whatif
     from .backward.breakpoints import Breakpoint
@@ -607,14 +605,14 @@ def scope(name: str) -> AbstractContextManager[None]:
     return observe.scope(name)
 
 
-def history(model: Module, optimizer: Optimizer | None = None, every: int = 1, keep: int = 256) -> History:
+def history(model: Any, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:
     """Record the training of a model: statistics of weights, gradients, updates and activations over the steps.
 
     A step is one `optimizer.step()`, or one backward pass without an optimizer. Recording ends with `h.close()` or the end of a `with`
     block.
 
     Args:
-        model: the model.
+        model: an `nn.Module` of the engine or of PyTorch.
         optimizer: the optimizer that trains it.
         every: measure every `every`-th step.
         keep: the number of steps to keep at most: beyond that, every second one is dropped.
@@ -623,7 +621,7 @@ def history(model: Module, optimizer: Optimizer | None = None, every: int = 1, k
         The history: `h["layers.0.weight"].grad.norm` is a series over the steps.
 
     Raises:
-        TypeError: the model is not an `engine.nn.Module`.
+        TypeError: the model is not an `nn.Module`.
         ValueError: `every` is less than 1 or `keep` less than 2.
 
     Example::

@@ -21,10 +21,10 @@ sys.path[:0] = [str(ROOT), str(HERE), str(ROOT / "tests"), str(ROOT / "tests" / 
 
 from models import MODELS  # noqa: E402
 from playwright.sync_api import sync_playwright  # noqa: E402
-from real_lab import FLAGS, find_chromium  # noqa: E402
 
 import engine  # noqa: E402
 import workbench as wb  # noqa: E402
+from chromium import FLAGS, find_chromium  # noqa: E402
 
 WIDTH, HEIGHT = 760, 900  # of one drawing in the picture
 

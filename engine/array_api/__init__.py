@@ -1,7 +1,7 @@
 """The Python array API standard: `x.__array_namespace__()`, or `from engine import array_api as xp`.
 
 Arrays are tensors, so gradients are supported. PyTorch's own names (`engine.…`, and the methods and operators of tensors) keep PyTorch's
-behaviour; where the standard differs, the functions here follow the standard. See docs/array-api.md for the remaining differences.
+behavior; where the standard differs, the functions here follow the standard. See docs/array-api.md for the remaining differences.
 """
 
 from __future__ import annotations

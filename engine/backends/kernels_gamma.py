@@ -1,4 +1,4 @@
-"""Gamma samples as PyTorch's CPU kernel draws them, and gradients of samples with respect to parameters (implicit reparameterisation).
+"""Gamma samples as PyTorch's CPU kernel draws them, and gradients of samples with respect to parameters (implicit reparameterization).
 
 A sample z of a distribution with distribution function F(z; a) and density f has dz/da = -(dF/da) / f (Figurnov et al., 2018). SciPy
 has F but not its derivative with respect to the parameter: five-point differences of F, or of 1 - F near 1, are exact to about nine

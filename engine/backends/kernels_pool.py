@@ -219,12 +219,12 @@ def flat_gather(x: Any, index: Any, size: tuple, n: int) -> Any:
     return module_of(x).take_along_axis(x.reshape(flat), index.reshape(places), 1).reshape(size)
 
 
-# -- resampling by weighted neighbours -------------------------------------------------------------------------------------
+# -- resampling by weighted neighbors -------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(256)
 def _neighbours(length: int, m: int, mode: str, align: bool, scale: float | None) -> tuple:
-    """Return, for each of `m` output positions along a dimension, the indices of its input neighbours and their weights."""
+    """Return, for each of `m` output positions along a dimension, the indices of its input neighbors and their weights."""
     step = (length - 1) / (m - 1) if align and m > 1 else 0.0 if align else 1 / scale if scale else length / m
     if mode == "linear" and length == m:
         step = 1.0  # PyTorch copies a dimension that keeps its size, whatever the scale
@@ -267,7 +267,7 @@ def for_bytes(weights: numpy.ndarray) -> numpy.ndarray:
 
 
 def resample(x: Any, size: tuple, mode: str, align: bool = False, scales: tuple = ()) -> Any:
-    """Resample the last dimensions to `size`, one at a time, as weighted sums of neighbours; uint8 is rounded after each dimension."""
+    """Resample the last dimensions to `size`, one at a time, as weighted sums of neighbors; uint8 is rounded after each dimension."""
     xp, n, kind = module_of(x), len(size), x.dtype
     for d, m in reversed(list(enumerate(size))) if kind == numpy.uint8 else enumerate(size):  # PyTorch's order, visible in rounding
         axis = x.ndim - n + d

@@ -17,7 +17,7 @@ _f = numpy.float32
 _BLOCK = 1 << 15  # normal samples per block: smaller blocks lose more to calls than they gain from the cache
 _BITS_24 = numpy.uint64((1 << 24) - 1)
 
-# Polynomial coefficients of Cephes' logf, cosf and sinf (S. Moshier), as used by the vectorised Box-Muller transform: float32 values,
+# Polynomial coefficients of Cephes' logf, cosf and sinf (S. Moshier), as used by the vectorized Box-Muller transform: float32 values,
 # kept as float64, in which they are multiplied.
 _LOG = [
     float(_f(c))

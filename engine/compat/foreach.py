@@ -1,4 +1,4 @@
-"""`torch._foreach_add` and so on: apply an op to each tensor of a list, as optimisers in libraries do."""
+"""`torch._foreach_add` and so on: apply an op to each tensor of a list, as optimizers in libraries do."""
 
 from __future__ import annotations
 

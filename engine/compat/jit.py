@@ -300,7 +300,7 @@ def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
 
 @contextmanager
 def optimized_execution(should_optimize: bool) -> Any:
-    """Run the block as it is; nothing is optimised."""
+    """Run the block as it is; nothing is optimized."""
     yield
 
 

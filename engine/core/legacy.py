@@ -16,7 +16,7 @@ from .tensor import Size, Tensor, define
 
 
 def _construct(self: Tensor, *args: Any, device: Any = None, **named: Any) -> None:
-    """PyTorch's old constructor: uninitialised from sizes, a copy of a sequence or an array, and the same memory as a given tensor.
+    """PyTorch's old constructor: uninitialized from sizes, a copy of a sequence or an array, and the same memory as a given tensor.
 
     The dtype is the default, or the given tensor's; only `torch.tensor` infers it from the data.
     """
@@ -67,7 +67,7 @@ class TensorType(type):
         return isinstance(x, Tensor) and x.dtype is cls.dtype and x.is_cuda == cls.is_cuda
 
     def __call__(cls, *args: Any, device: Any = None, **named: Any) -> Tensor:
-        """Return a tensor: uninitialised from sizes, a copy of a sequence or an array, or the same memory as a tensor of this dtype."""
+        """Return a tensor: uninitialized from sizes, a copy of a sequence or an array, or the same memory as a tensor of this dtype."""
         cls.require()
         args = named_data(args, named)
         place = devices.device(("cpu", "cuda")[cls.is_cuda] if device is None else device)

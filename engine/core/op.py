@@ -124,7 +124,7 @@ class Op(metaclass=OpType):
         cls.autocast = casting.policy(cls.name, cls.home)
         cls.unprepared = cls.types == "any" and cls.prepare.__func__ is Op.__dict__["prepare"].__func__
         cls.Result = result_type(cls.name, cls.outputs, cls.home) if len(cls.outputs) > 1 else None
-        pull = next(p for base in cls.__mro__ if isinstance(p := base.__dict__.get("pull"), classmethod))  # not a parent's specialised one
+        pull = next(p for base in cls.__mro__ if isinstance(p := base.__dict__.get("pull"), classmethod))  # not a parent's specialized one
         if pull is Op.__dict__["pull"] and not cls.variadic and not cls.multi and len(cls.inputs) in (1, 2) and cls.ruled:
             cls.pull = staticmethod((rules.pull_one if len(cls.inputs) == 1 else rules.pull_two)(cls))
         cls.call = call_path(cls)

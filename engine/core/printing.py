@@ -1,6 +1,6 @@
 """`repr` of tensors, with PyTorch's layout, number format and suffixes.
 
-A tensor of more than `threshold` elements is summarised: `edgeitems` elements at each end of every dimension are shown. All floats of one
+A tensor of more than `threshold` elements is summarized: `edgeitems` elements at each end of every dimension are shown. All floats of one
 tensor share one format: fixed with `precision` digits, whole numbers with a bare point, or scientific if the magnitudes differ widely.
 """
 
@@ -40,7 +40,7 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Set how tensors print: digits after the point, elements above which to summarise, elements at each edge, characters per line.
+    """Set how tensors print: digits after the point, elements above which to summarize, elements at each edge, characters per line.
 
     `profile` ("default", "short", "full") sets all but `sci_mode` first. `sci_mode` True or False forces or forbids the scientific
     format; with None it depends on the values. Raises ValueError for an unknown profile.

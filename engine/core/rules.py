@@ -119,7 +119,7 @@ def up_recorded(a: Any, xp: Any) -> Any:
 
 
 def pull_one(op: Any) -> Callable:
-    """`pull` of an op with one input, specialised for speed: most steps of a backward pass run this or `pull_two`."""
+    """`pull` of an op with one input, specialized for speed: most steps of a backward pass run this or `pull_two`."""
     rule = op.rules[0]
 
     def specialised(node, grad):

@@ -13,7 +13,7 @@ from .tensor import Tensor, define
 
 __all__ = ["get_device", "is_distributed", "is_inference", "is_neg", "is_nonzero", "is_same_size", "is_signed", "is_storage"]
 
-# plain tensors are dense, not quantised, and on a CPU, CUDA or meta device
+# plain tensors are dense, not quantized, and on a CPU, CUDA or meta device
 _NEVER = (
     "is_sparse", "is_sparse_csr", "is_quantized", "is_mkldnn", "is_nested",
     "is_mps", "is_mtia", "is_maia", "is_vulkan", "is_xla", "is_xpu", "is_ipu",
@@ -154,7 +154,7 @@ _LAYOUTS = {"coalesce": _COO, "is_coalesced": _COO, "indices": _COO, "values": _
 for _name, _wanted in _LAYOUTS.items():
     define(_name, _refused(_name, f"{_name} expected {_wanted} but got Strided"))
 for _name in ("q_scale", "q_zero_point", "q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis", "qscheme", "int_repr"):
-    define(_name, _refused(_name, f"{_name} is for quantised tensors, and this one is dense", NotImplementedError))
+    define(_name, _refused(_name, f"{_name} is for quantized tensors, and this one is dense", NotImplementedError))
 for _name, _now in {"solve": "linalg.solve", "lstsq": "linalg.lstsq", "eig": "linalg.eig", "symeig": "linalg.eigh"}.items():
     define(_name, _refused(_name, f"This function was deprecated since version 1.9 and is now removed. Use torch.{_now} instead."))
 define("sparse_dim", lambda self: 0)

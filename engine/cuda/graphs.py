@@ -58,7 +58,7 @@ class CUDAGraph:
     ) -> None:
         """Begin to record the current stream's work, which must not be the default stream.
 
-        `capture_error_mode` is checked only: in every mode, this thread's synchronisations and allocations outside of the pool are
+        `capture_error_mode` is checked only: in every mode, this thread's synchronizations and allocations outside of the pool are
         errors, and other threads are not affected.
         """
         if capture_error_mode not in ("global", "thread_local", "relaxed"):

@@ -14,7 +14,7 @@ from .utils import lazy_property, logits_to_probs, probs_to_logits
 
 
 class Categorical(Distribution):
-    """Classes 0 to k - 1 with weights `probs` (..., k), which are normalised, or unnormalised log probabilities `logits`."""
+    """Classes 0 to k - 1 with weights `probs` (..., k), which are normalized, or unnormalized log probabilities `logits`."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
     has_enumerate_support = True

@@ -14,7 +14,7 @@ from .exp_family import ExponentialFamily
 
 
 class _Dirichlet(engine.autograd.Function):
-    """Sample normalised gamma variables; the gradient follows from the beta marginals."""
+    """Sample normalized gamma variables; the gradient follows from the beta marginals."""
 
     @staticmethod
     def forward(ctx: Any, concentration: Tensor) -> Tensor:

@@ -133,7 +133,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw samples like `sample`, differentiable in the parameters (reparameterised)."""
+        """Draw samples like `sample`, differentiable in the parameters (reparameterized)."""
         raise NotImplementedError(f"{type(self).__name__}.rsample")
 
     def sample_n(self, n: int) -> Tensor:

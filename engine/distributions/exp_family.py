@@ -1,4 +1,4 @@
-"""Exponential families: entropy from derivatives of the log normaliser."""
+"""Exponential families: entropy from derivatives of the log normalizer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .distribution import Distribution
 
 
 class ExponentialFamily(Distribution):
-    """Distributions with density exp(<t(x), theta> - F(theta) + k(x)), natural parameters theta and log normaliser F."""
+    """Distributions with density exp(<t(x), theta> - F(theta) + k(x)), natural parameters theta and log normalizer F."""
 
     @property
     def _natural_params(self) -> tuple:

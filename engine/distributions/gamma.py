@@ -36,7 +36,7 @@ class _StandardGamma(engine.autograd.Function):
 
 @randomly
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """Draw a sample of rate 1 per element, differentiable by implicit reparameterisation (Figurnov et al., 2018)."""
+    """Draw a sample of rate 1 per element, differentiable by implicit reparameterization (Figurnov et al., 2018)."""
     return _StandardGamma.apply(concentration)
 
 

@@ -1,4 +1,4 @@
-"""The generalised Pareto distribution."""
+"""The generalized Pareto distribution."""
 
 from __future__ import annotations
 

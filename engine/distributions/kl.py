@@ -142,7 +142,7 @@ def _exponential_exponential(p: Any, q: Any) -> Tensor:
 
 @register_kl(ExponentialFamily, ExponentialFamily)
 def _family_family(p: Any, q: Any) -> Tensor:
-    """Bregman divergence of the log normalisers (Nielsen and Nock, 2010)."""
+    """Bregman divergence of the log normalizers (Nielsen and Nock, 2010)."""
     if type(p) is not type(q):
         raise NotImplementedError(
             "The cross KL-divergence between different exponential families cannot be computed using Bregman divergences"

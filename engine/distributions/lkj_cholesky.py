@@ -56,7 +56,7 @@ class LKJCholesky(Distribution):
         order = engine.arange(2, self.dim + 1, device=self.concentration.device)
         order = 2 * (self.concentration - 1).unsqueeze(-1) + self.dim - order
         unnormalised = engine.sum(order * diagonal.log(), dim=-1)
-        # normalising constant from theorem 2 of the paper
+        # normalizing constant from theorem 2 of the paper
         less = self.dim - 1
         alpha = self.concentration + 0.5 * less
         denominator = engine.lgamma(alpha) * less

@@ -16,7 +16,7 @@ from .utils import broadcast_all
 
 
 class Multinomial(Distribution):
-    """Counts (..., k) of `total_count` draws with probabilities `probs` or unnormalised log probabilities `logits`."""
+    """Counts (..., k) of `total_count` draws with probabilities `probs` or unnormalized log probabilities `logits`."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
 

@@ -1,4 +1,4 @@
-"""`Odds`: a mixin for distributions parametrised by `probs` or `logits`."""
+"""`Odds`: a mixin for distributions parametrized by `probs` or `logits`."""
 
 from __future__ import annotations
 

@@ -366,7 +366,7 @@ def translate(g: Graph, event: Event) -> None:
     translation = TABLE.get(event.op)
     if translation is None:
         raise UnsupportedOperatorError(
-            f"onnx.export: the op {event.op} {event.where} has no translation to ONNX (engine/onnx/table.py and its neighbours)"
+            f"onnx.export: the op {event.op} {event.where} has no translation to ONNX (engine/onnx/table.py and its neighbors)"
         )
     g.event = event
     try:

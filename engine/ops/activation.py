@@ -83,7 +83,7 @@ class celu(Activation):
 
 
 class selu(Activation):
-    """`scale * elu(x, alpha)` with the constants that keep normalised activations normalised (Klambauer et al., 2017)."""
+    """`scale * elu(x, alpha)` with the constants that keep normalized activations normalized (Klambauer et al., 2017)."""
     home, inplace = "engine", True
     def forward(xp, input): return _SCALE * xp.where(input < 0, _ALPHA * xp.expm1(xp.clip(input, None, 0)), input)
     def d_input(xp, g, input): return xp.where(input <= 0, g * (_SCALE * _ALPHA * xp.exp(xp.where(input < 0, input, 0))), g * _SCALE)

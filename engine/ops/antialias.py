@@ -17,7 +17,7 @@ _FILTERS = {  # half width, and weight by distance; Keys' cubic with a = -1/2, w
 def weights(length, want, mode, align_corners, factor):
     """Matrix (want, length) that resizes a row of pixels; its rows sum to one.
 
-    The filter of the new pixel i is centred at (i + 1/2) * step, and pixel j is at j + 1/2; a step above one stretches the filter.
+    The filter of the new pixel i is centered at (i + 1/2) * step, and pixel j is at j + 1/2; a step above one stretches the filter.
     """
     if align_corners: step = (length - 1) / (want - 1) if want > 1 else 0.0
     else: step = 1 / factor if factor else length / want

@@ -155,20 +155,20 @@ class zeta(Special):
 
 
 class Incomplete(Refusing, Elementwise):
-    """Base of the regularised incomplete gamma functions; as in PyTorch, the first parameter has no gradient."""
+    """Base of the regularized incomplete gamma functions; as in PyTorch, the first parameter has no gradient."""
     tensors = True
     types, refuses, inplace, samples, exempt = "promote", "bic", True, _WHOLE, {"specials": _REFUSED}
 
 
 class igamma(Incomplete):
-    """Regularised lower incomplete gamma function: the distribution function, at `other`, of a gamma variable with parameter `input`."""
+    """Regularized lower incomplete gamma function: the distribution function, at `other`, of a gamma variable with parameter `input`."""
     def forward(xp, input, other): return xp.igamma(input, other)
     def d_input(xp, g, input): raise NotImplementedError("the derivative for 'igamma: input' is not implemented")
     def d_other(xp, g, input, other): return g * _density(xp, input, other)
 
 
 class igammac(Incomplete):
-    """Regularised upper incomplete gamma function, 1 - igamma, accurate where it is small."""
+    """Regularized upper incomplete gamma function, 1 - igamma, accurate where it is small."""
     def forward(xp, input, other): return xp.igammac(input, other)
     def d_input(xp, g, input): raise NotImplementedError("the derivative for 'igammac: input' is not implemented")
     def d_other(xp, g, input, other): return -g * _density(xp, input, other)

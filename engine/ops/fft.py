@@ -241,7 +241,7 @@ def stft(
     """Short-time Fourier transform of signals (L) or (B, L), in overlapping frames: (..., frequencies, frames), complex.
 
     Frames of `n_fft` samples are `hop_length` apart (by default a quarter) and multiplied by `window`. With `center` the signal is padded
-    so that frame t is centred at t * hop_length. Without it, `align_to_window` pads the signal so that a window shorter than the frame
+    so that frame t is centered at t * hop_length. Without it, `align_to_window` pads the signal so that a window shorter than the frame
     begins at t * hop_length.
     """
     if center and align_to_window is None:  # PyTorch pads before it checks the other arguments

@@ -36,7 +36,7 @@ def refuse_unfit(input: Tensor, grid: Tensor) -> None:
 def grid_sample(input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None) -> Tensor:
     """Sample images (N, C, H, W) at the positions `grid` (N, H', W', 2), or volumes (N, C, D, H, W) at (N, D', H', W', 3).
 
-    A position is (x, y) or (x, y, z); -1 and 1 are the centres of the corner elements with `align_corners`, else their outer edges. `mode`
+    A position is (x, y) or (x, y, z); -1 and 1 are the centers of the corner elements with `align_corners`, else their outer edges. `mode`
     between elements is "bilinear", "nearest" or "bicubic" (images only). `padding_mode` outside is "zeros", "border" or "reflection".
     """
     n = input.ndim - 2

@@ -225,7 +225,7 @@ def frobenius_norm(input: Tensor, dim: Any = (), keepdim: bool = False) -> Tenso
 
 @composite
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """Norm over all dimensions but one, with the others kept as 1, for weight normalisation; over all dimensions for dim -1."""
+    """Norm over all dimensions but one, with the others kept as 1, for weight normalization; over all dimensions for dim -1."""
     if dim == -1:
         return vector_norm(v, pow)
     if not -v.ndim <= dim < v.ndim:

@@ -81,7 +81,7 @@ def as_subclass(self: Tensor, cls: type) -> Any:
 
 
 def dequantize(self: Tensor) -> Tensor:
-    """Return the tensor in float32: it is not quantised."""
+    """Return the tensor in float32: it is not quantized."""
     return self.float()
 
 

@@ -109,7 +109,7 @@ def _binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Ten
     return loss.finish(each if weight is None else each.mul_(weight), _reduction(reduction))
 
 
-# -- normalisation, dropout ----------------------------------------------------------------------------------------------------------
+# -- normalization, dropout ----------------------------------------------------------------------------------------------------------
 
 
 @native("batch_norm")

@@ -1,4 +1,4 @@
-"""Normalisation over batches, layers, groups and instances, by the root mean square, and to unit length."""
+"""Normalization over batches, layers, groups and instances, by the root mean square, and to unit length."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NORM = {"promotion": "PyTorch mixes dtypes for its weights alone, and in mixed-
 
 
 def layer_shape(normalized_shape):
-    """Return the sizes to normalise over. Raises RuntimeError if there are none."""
+    """Return the sizes to normalize over. Raises RuntimeError if there are none."""
     if not hasattr(normalized_shape, "__iter__"): raise Refused(f"argument 'normalized_shape' must be tuple of ints, not {type(normalized_shape).__name__}", TypeError)
     if not len(normalized_shape): raise Refused("Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got normalized_shape = []")
     return tuple(normalized_shape)
 
 
 def layer_axes(shape, normalized_shape):
-    """Return the dimensions to normalise over, counted from the front. Raises RuntimeError unless they end the input's shape."""
+    """Return the dimensions to normalize over, counted from the front. Raises RuntimeError unless they end the input's shape."""
     want = layer_shape(normalized_shape)
     n = len(want)
     if len(shape) < n or tuple(shape[len(shape) - n:]) != want:
@@ -36,7 +36,7 @@ def layer_axes(shape, normalized_shape):
 
 
 def fitting(name, x, shape):
-    """Raise RuntimeError unless a weight or bias has the normalised shape."""
+    """Raise RuntimeError unless a weight or bias has the normalized shape."""
     if x is not None and tuple(x.shape) != tuple(shape): raise Refused(f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(x.shape)} and normalized_shape = {list(shape)}")
 
 
@@ -64,7 +64,7 @@ def mixed(input, *weights):
 
 
 class layer_norm(Mixed, Op):
-    """Normalise to zero mean and unit variance over the last dimensions, of shape `normalized_shape`; then apply weight and bias."""
+    """Normalize to zero mean and unit variance over the last dimensions, of shape `normalized_shape`; then apply weight and bias."""
     home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
     halves, order = True, ("input", "normalized_shape", "weight", "bias", "eps")
     examples = ((((4, 5), (5,), (5,)), {"normalized_shape": (5,)}), (((2, 3, 4), (3, 4), None), {"normalized_shape": (3, 4), "eps": 1e-3}), (((3, 6), None, None), {"normalized_shape": (6,)}))
@@ -85,7 +85,7 @@ class layer_norm(Mixed, Op):
 
 
 class batch_normalize(Mixed, Op):
-    """Normalise each channel to zero mean and unit variance over the batch and all positions; also return means and (biased) variances."""
+    """Normalize each channel to zero mean and unit variance over the batch and all positions; also return means and (biased) variances."""
     home, inputs, types, halves = "", ("input", "weight", "bias"), "same", True
     outputs, differentiable, aux = ("out", "mean", "var"), ("out",), ("center", "rstd")
     laid = staticmethod(as_channels)
@@ -115,7 +115,7 @@ def beside(xp, weight, input):
 @composite(home="nn.functional")
 @parsed
 def batch_norm(input, running_mean: Tensor | None, running_var: Tensor | None, weight: Tensor | None = None, bias: Tensor | None = None, training: bool = False, momentum: float | None = 0.1, eps: float = 1e-5):
-    """Normalise each channel of (N, C, ...) to zero mean and unit variance, then apply weight and bias.
+    """Normalize each channel of (N, C, ...) to zero mean and unit variance, then apply weight and bias.
 
     In training the batch's own statistics are used, and `running_mean` and `running_var` (unbiased) move towards them in place; otherwise
     these two are used.
@@ -180,7 +180,7 @@ def _towards(running: Tensor, value, momentum):
 
 
 class group_norm(Mixed, Op):
-    """Normalise each of `num_groups` groups of channels of every sample to zero mean and unit variance; then apply weight and bias."""
+    """Normalize each of `num_groups` groups of channels of every sample to zero mean and unit variance; then apply weight and bias."""
     home, inputs, aux, types, method, exempt = "nn.functional", ("input", "weight", "bias"), ("mean", "rstd"), "same", False, _NORM
     order = ("input", "num_groups", "weight", "bias", "eps")
     laid = staticmethod(as_channels)
@@ -220,7 +220,7 @@ def grouped(xp, x, num_groups):
 
 @composite(home="nn.functional")
 def instance_norm(input, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None, bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5):
-    """Normalise each channel of each sample of (N, C, ...) to zero mean and unit variance, then apply weight and bias.
+    """Normalize each channel of each sample of (N, C, ...) to zero mean and unit variance, then apply weight and bias.
 
     Running statistics, if given, move towards the mean of the samples' own; with `use_input_stats=False` they are used instead.
     """
@@ -276,7 +276,7 @@ class rms_norm(Mixed, Op):
 
 @composite(home="nn.functional")
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
-    """Divide each element by a power of the mean square over `size` neighbouring channels."""
+    """Divide each element by a power of the mean square over `size` neighboring channels."""
     if input.ndim < 3: raise ValueError(f"Expected 3D or higher dimensionality input (got {input.ndim} dimensions)")
     if not input.numel(): return input
     n, c = input.shape[:2]

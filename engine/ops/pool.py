@@ -188,7 +188,7 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
 
 class resample(Linear):
-    """Resize the last dimensions to `size`; each element is a weighted sum of neighbours in the input."""
+    """Resize the last dimensions to `size`; each element is a weighted sum of neighbors in the input."""
     home, inputs, exempt = "", ("input",), _INNER
     laid = staticmethod(as_channels)
     examples = ((((2, 3, 5, 4),), {"size": (3, 7), "mode": "linear"}), (((2, 5, 4),), {"size": (3, 3), "mode": "mean"}), (((2, 1, 5),), {"size": (8,), "mode": "cubic", "align": True}))
@@ -198,7 +198,7 @@ class resample(Linear):
 
 
 class resample_back(Linear):
-    """The transpose of `resample`: spread each element over the neighbours it was computed from."""
+    """The transpose of `resample`: spread each element over the neighbors it was computed from."""
     home, inputs, exempt = "", ("input",), _INNER
     examples = ((((2, 3, 3, 7),), {"size": (5, 4), "mode": "linear"}),)
     formula = "spread of input over neighbours"
@@ -356,7 +356,7 @@ _ONLY = {"linear": 1, "bilinear": 2, "bicubic": 2, "trilinear": 3}  # the number
 def interpolate(input, size=None, scale_factor=None, mode="nearest", align_corners=None, recompute_scale_factor=None, antialias=False):
     """Resize signals (N, C, L), images (N, C, H, W) or volumes (N, C, D, H, W) to `size`, or by `scale_factor`.
 
-    `align_corners` keeps the centres of the corner elements in place (linear and cubic modes only). `antialias` widens the filter of
+    `align_corners` keeps the centers of the corner elements in place (linear and cubic modes only). `antialias` widens the filter of
     "bilinear" and "bicubic" when an image shrinks.
     """
     n = input.ndim - 2

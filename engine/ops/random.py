@@ -152,6 +152,23 @@ def randint_like(input, low=0, high=None, *, generator=None, dtype=None, device=
     return _filled(lambda out: out.random_(int(low), int(high), generator=generator), input, dtype, device, requires_grad, memory_format)
 
 
+class sampled(Elementwise):
+    """Random values `input`, drawn with a parameter, whose gradient is 0 as in PyTorch: another draw would give other values anyway."""
+    home, inplace, inputs, types = "", False, ("input", "parameter"), "any"
+    examples = ((((2, 3), (2, 1)), {}), (((3,), ()), {}))
+    exempt = {"promotion": "only random functions use it.", "zero_size": "PyTorch has no function of this name.", "broadcasting": "the values have the shape of all parameters together."}
+    def forward(xp, input, parameter): return xp.copy(input)
+    def d_input(xp, g): return g
+    def d_parameter(xp, g): return xp.zeros_like(g)
+
+
+def _with(values, *parameters):
+    """Return drawn values that require a gradient if a parameter does."""
+    for one in parameters:
+        if isinstance(one, Tensor) and one.requires_grad: values = sampled(values, one)
+    return values
+
+
 @public
 def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None, requires_grad=False):
     """Normal random values with tensors or scalars as means and standard deviations; for two scalars, `size` is the shape."""
@@ -166,7 +183,7 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
     like = mean if isinstance(mean, Tensor) else std
     shape = broadcast_shapes(*[tuple(x.shape) for x in (mean, std) if isinstance(x, Tensor)])
     values = [x.detach() if isinstance(x, Tensor) else x for x in (mean, std)]
-    return randn(shape, generator=generator, dtype=like.dtype, device=like.device) * values[1] + values[0]
+    return _with(randn(shape, generator=generator, dtype=like.dtype, device=like.device) * values[1] + values[0], mean, std)
 
 
 @public

@@ -96,7 +96,7 @@ class add_along_axis(Linear):
 
 @composite(method=True)
 def diff(input, n=1, dim=-1, prepend=None, append=None):
-    """Differences of neighbours along `dim`, taken `n` times; `prepend` and `append` are joined first. For bools, xor."""
+    """Differences of neighbors along `dim`, taken `n` times; `prepend` and `append` are joined first. For bools, xor."""
     if input.ndim == 0: raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0: raise RuntimeError(f"diff: order must be non-negative but got {n}")
     if n == 0: return clone(input)  # PyTorch then joins nothing
@@ -115,7 +115,7 @@ def _refuse_points(name, y, x, dx):
 
 
 def _areas(name, y, x, dx, dim):
-    """Return sums of neighbouring heights, and the steps between them; for an `x` of several dimensions the caller broadcasts the two."""
+    """Return sums of neighboring heights, and the steps between them; for an `x` of several dimensions the caller broadcasts the two."""
     _refuse_points(name, y, x, dx)
     heights = sliced(y, dim, 1, None, 1) + sliced(y, dim, 0, -1, 1)
     if x is None: return heights, float(dx)

@@ -21,7 +21,7 @@ from ..core.tape import Handle
 from ..core.tensor import Tensor
 from ..nn.parameter import forget_grad
 from . import recorded
-from .for_libraries import (  # noqa: F401  what optimisers of libraries import from here
+from .for_libraries import (  # noqa: F401  what optimizers of libraries import from here
     Args,
     DeviceDict,
     DeviceDtypeDict,

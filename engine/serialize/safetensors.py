@@ -124,7 +124,7 @@ def _describe(x: Any, path: str, arrays: dict, seen: dict, above: set) -> Any:
         return {"ordered": pairs} if isinstance(x, OrderedDict) else {"dict": pairs}
     raise TypeError(
         f"save: {path or 'the object'} is a {type(x).__name__}. A checkpoint holds tensors, numbers, strings, None, lists, tuples "
-        "and dicts; of a module or optimiser save its state_dict()"
+        "and dicts; of a module or optimizer save its state_dict()"
     )
 
 

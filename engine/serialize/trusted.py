@@ -2,7 +2,7 @@
 
 PyTorch executes whatever such a file names. Here, a file still cannot call a function, import a module or use a library's classes:
 
-* Classes: the engine's modules, optimisers, schedulers and datasets (also by PyTorch's names), all subclasses of them, and classes that
+* Classes: the engine's modules, optimizers, schedulers and datasets (also by PyTorch's names), all subclasses of them, and classes that
   the user's program defines in `__main__` or in its own modules that are already imported. Classes with a `__del__` are refused, since it
   would run on forged attributes. Objects are made by `__new__` and get their state by `__setstate__` or as attributes, without `__init__`.
 * Enums by value; NumPy arrays, scalars and dtypes of numbers and text; paths, dates, namespaces, partials and a few other plain types.

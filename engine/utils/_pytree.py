@@ -100,7 +100,7 @@ SUPPORTED_NODES: dict[type, _Kind] = {
 def register_pytree_node(cls: type, flatten_fn: Callable, unflatten_fn: Callable, *, flatten_with_keys_fn: Any = None, **more: Any) -> None:
     """Register a container class: `flatten_fn(x) -> (children, context)`, `unflatten_fn(children, context) -> x`.
 
-    Raises ValueError if the class is already registered. PyTorch's arguments for serialisation names are accepted and ignored.
+    Raises ValueError if the class is already registered. PyTorch's arguments for serialization names are accepted and ignored.
     """
     if cls in SUPPORTED_NODES:
         raise ValueError(f"{cls} is already registered as pytree node. Overwriting the previous registration is not allowed.")

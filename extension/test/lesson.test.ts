@@ -14,7 +14,7 @@ const HOSTILE = "<img src=x onerror=alert(1)>";
 
 const QUESTION: Question = {
   ...{ name: "q", prompt: [["p", "What is ", ["code", "w"], "?"]], asks: "value", choices: [], answer: "", attempts: 0 },
-  ...{ state: "open", feedback: "", expected: "", points: 1 },
+  ...{ state: "open", feedback: ["p", ""], expected: "", points: 1 },
 };
 
 function lesson(at: number, question: Question = QUESTION): Lesson {
@@ -105,8 +105,9 @@ describe("a lesson", () => {
     input.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
     expect(asked.at(-1)).toMatchObject({ type: "answer_question", name: "q", do: "answer", text: "[1, 2]" });
     expect(kept).toEqual([]);
-    show(made, stateOf(lesson(1, { ...QUESTION, answer: "[1, 2]", attempts: 1, state: "wrong", feedback: HOSTILE })));
-    expect(at("wb-question-feedback").textContent).toBe(HOSTILE);
+    show(made, stateOf(lesson(1, { ...QUESTION, answer: "[1, 2]", attempts: 1, state: "wrong", feedback: ["p", HOSTILE, ["code", "x.grad"]] })));
+    expect(at("wb-question-feedback").textContent).toBe(`${HOSTILE}x.grad`);
+    expect(at("wb-question-feedback").querySelector("p > code")!.textContent).toBe("x.grad");
     expect(document.querySelector("img")).toBeNull();
     expect(kept).toEqual([{ key: "q", value: { answer: "[1, 2]", attempts: 1, revealed: false } }]);
     expect(at("wb-question-reveal").hidden).toBe(false);
@@ -114,6 +115,19 @@ describe("a lesson", () => {
     show(made, stateOf(lesson(1, { ...QUESTION, answer: "[1, 2]", attempts: 1, state: "revealed", expected: "[3, 4]" })));
     expect(at("wb-question-expected").textContent).toBe("It is [3, 4].");
     expect(input.readOnly).toBe(true);
+  });
+
+  it("shows shapes and the gradient's norm where a rule has too many numbers to write out", () => {
+    const rule = { symbols: ["mi", "a"], shapes: ["mi", "b"], numbers: null };
+    const gradient = { shape: [8, 64], norm: 2.5, values: null, nan: 0, pos_inf: 0, neg_inf: 0, text: "" };
+    const step = { forward: { ...rule, numbers: ["mn", "7"] }, contributions: [{ rule, gradient }] };
+    const told = lesson(0);
+    const pages = [{ ...told.pages[0]!, rule: true, depth: "numbers" as const }, told.pages[1]!];
+    show(pane(), { ...stateOf({ ...told, pages }), pass: { index: 1, steps: new Map([[1, step]]) } as unknown as State["pass"] });
+    const [forward, backward] = document.querySelectorAll<HTMLElement>('[data-testid="wb-rule-numbers"]');
+    expect([forward!.textContent, backward!.querySelector("math")!.textContent]).toEqual(["7", "b"]);
+    expect(document.querySelector('[data-testid="wb-page-rule"] p')!.textContent).toContain("too many elements");
+    expect(document.querySelector(".gradient")!.textContent).toBe("‖∇‖ 2.58×64");
   });
 
   it("takes the node that is clicked for the answer, the first click too, and not what was selected before", () => {

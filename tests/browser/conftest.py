@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
-from real_lab import ACTION_SECONDS, FLAGS, NO_CHROMIUM, Lab, find_chromium, start_lab
+from playwright.sync_api import Browser
+from real_lab import ACTION_SECONDS, Lab, start_lab
 
 import ipykernels
 from serving import Server
@@ -20,17 +19,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("slow")
-
-
-@pytest.fixture(scope="session")
-def chromium() -> str:
-    """The path of a Chromium. Without one the test is skipped, or fails where WORKBENCH_BROWSER=required says so."""
-    path = find_chromium()
-    if path is None and os.environ.get("WORKBENCH_BROWSER") == "required":
-        pytest.fail(NO_CHROMIUM, pytrace=False)
-    if path is None:
-        pytest.skip(NO_CHROMIUM)
-    return path
 
 
 @pytest.fixture(scope="session")
@@ -46,15 +34,6 @@ def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     server = start_lab(folder)
     yield server
     server.stop()
-
-
-@pytest.fixture(scope="session")
-def browser(chromium: str) -> Iterator[Browser]:
-    """One Chromium for the whole session."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
 import tempfile
 import time
@@ -16,19 +14,10 @@ from typing import Any
 import nbformat
 from playwright.sync_api import FloatRect, Locator, Page, expect, sync_playwright
 
+from chromium import FLAGS, NO_CHROMIUM, find_chromium
 from serving import Server, start
 from workbench.cli import QUIET
 
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 ACTION_SECONDS = 300  # a busy machine is slow, and a wait that succeeds costs nothing
 EXPECT_SECONDS = 120
 LOOK = 100  # ms between two looks at the page; by default Playwright looks at every frame, and has the page draw one after the other
@@ -62,7 +51,6 @@ RUN = f"""([command, at]) => {{
 
 # The hints for a browser's first view, which would stand over it; a test that wants them says so in the page's session.
 NO_HINTS = """if (location.protocol.startsWith("http") && !sessionStorage.getItem("hints")) localStorage.setItem("gradient-workbench-hints", "yes");"""
-NO_CHROMIUM = "no Chromium found (install chromium, or name one in $CHROMIUM)"
 
 
 def wait_until(holds: Callable[[], object], told: Callable[[], str], seconds: float = EXPECT_SECONDS) -> None:
@@ -87,12 +75,6 @@ def box_at_rest(one: Locator) -> FloatRect:
     box = one.bounding_box()
     assert box
     return box
-
-
-def find_chromium() -> str | None:
-    """The path of a Chromium: the one that $CHROMIUM names, or one on the PATH; one without windows of its own takes a sixth less time."""
-    names = (os.environ.get("CHROMIUM"), "chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-    return next((path for name in names if name and (path := shutil.which(name))), None)
 
 
 def start_lab(folder: Path, python: str = sys.executable) -> Server:

@@ -108,7 +108,7 @@ def test_a_bare_page_follows_the_readers_theme_and_says_what_it_waits_for(browse
     expect(host.get_by_text("Waiting for the kernel.")).to_be_visible()
     page.emulate_media(color_scheme="light")
     expect(host).to_have_attribute("data-theme", "light")
-    page.emulate_media(forced_colors="active")  # drawings are not recoloured by the browser: the view itself must
+    page.emulate_media(forced_colors="active")  # drawings are not recolored by the browser: the view itself must
     style = "(host) => ['--wb-text', '--wb-card', '--wb-edge'].map((n) => getComputedStyle(host).getPropertyValue(n).trim())"
     assert host.evaluate(style) == ["CanvasText", "Canvas", "CanvasText"]
     page.emulate_media(forced_colors="none")

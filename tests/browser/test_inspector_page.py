@@ -144,6 +144,7 @@ def test_rich_looks_and_inspect_in_a_cell(lab):
     chips = lab.cell(3).locator(".gradient-workbench")
     chips.scroll_into_view_if_needed()
     expect(chips.locator(".token:visible")).to_have_text(["un", "chat", "noir", "9"])
+    expect(chips.get_by_test_id("wb-tokens")).to_contain_text("2 rows of 2 tokens; 1 id is not in the vocabulary")
 
 
 SMALL = """W = engine.randn(6, 6, requires_grad=True)

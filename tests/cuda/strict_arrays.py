@@ -1,4 +1,4 @@
-"""The array class of the stand-in for CuPy: elements in the host's memory, behaviour and refusals as CuPy's."""
+"""The array class of the stand-in for CuPy: elements in the host's memory, behavior and refusals as CuPy's."""
 
 from __future__ import annotations
 

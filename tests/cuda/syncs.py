@@ -1,4 +1,4 @@
-"""Host synchronisations: where the host waits for the GPU, and which op's code made it wait."""
+"""Host synchronizations: where the host waits for the GPU, and which op's code made it wait."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def record(what: str) -> None:
 
 
 class as_one:
-    """`with as_one(what):` records one synchronisation for all of those inside."""
+    """`with as_one(what):` records one synchronization for all of those inside."""
 
     def __init__(self, what: str) -> None:
         self.what = what

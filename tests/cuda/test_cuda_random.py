@@ -123,7 +123,7 @@ def test_distributions(gpu, d, seed):
     e = kernels.exponential(s, N, d, 4)
     assert follows(e, scipy.stats.expon(0, 1 / 4), d) and e.min() > 0
     x = x.astype(float)
-    for lag in (1, 2, 3, 4):  # neighbours come of one block
+    for lag in (1, 2, 3, 4):  # neighbors come of one block
         assert abs(numpy.corrcoef(x[:-lag], x[lag:])[0, 1]) < 5 / N**0.5
 
 

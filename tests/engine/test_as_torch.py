@@ -306,7 +306,7 @@ def test_the_list_of_names_is_read_at_the_first_miss_only():
 
 
 def test_what_every_op_walks_through_has_no_getattr():
-    """CPython (3.11 at least) does not specialise the lookup of names in a module with `__getattr__`: each would take seven times as long."""
+    """CPython (3.11 at least) does not specialize the lookup of names in a module with `__getattr__`: each would take seven times as long."""
     for name in (
         "base.observe",
         "core.devices",

@@ -412,7 +412,7 @@ def test_safe_globals():
 
 
 def test_members_of_enums_by_name():
-    """Python 3.11.2 writes a member as `getattr(Colour, "RED")`; other attributes are none of a file's business."""
+    """Python 3.11.2 writes a member as `getattr(Color, "RED")`; other attributes are none of a file's business."""
     assert there_and_back([Caller(getattr, Colour, "RED")], weights_only=False) == [Colour.RED]
     with engine.serialization.safe_globals([Colour]):
         assert there_and_back([Caller(getattr, Colour, "RED")]) == [Colour.RED]

@@ -176,7 +176,7 @@ def test_refusals_are_pytorchs(expression, kind, told):
 
 @pytest.mark.parametrize("read", ["c[m(2, dtype=torch.int64)]", "c @ x.T", "F.linear(c, x)", "F.embedding(i, c)"])
 def test_no_garbage_where_pytorch_reads_memory_that_is_not_there(read):
-    """PyTorch 2.13 gives uninitialised numbers here, on the CPU."""
+    """PyTorch 2.13 gives uninitialized numbers here, on the CPU."""
     with pytest.raises((RuntimeError, NotImplementedError)):
         eval(read, dict(NAMES))
 

@@ -1,4 +1,4 @@
-"""Functions made of several ops: transforms, factorisations, statistics, views by strides, images read at places, windows."""
+"""Functions made of several ops: transforms, factorizations, statistics, views by strides, images read at places, windows."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_results_go_where_out_says():
 
 
 def test_a_map_that_moves_nothing_lands_on_pytorchs_places_to_the_bit():
-    """A spatial transformer starts there, and on which side of an element's centre a place lies decides its gradient."""
+    """A spatial transformer starts there, and on which side of an element's center a place lies decides its gradient."""
     grid = engine.nn.functional.affine_grid(engine.tensor([[[1.0, 0, 0], [0, 1, 0]]]), (1, 1, 28, 28), align_corners=False)
     bits = [3212237678, 3211039305, 3209840933, 3208642560, 3207444187, 3206245815, 3205047443]
     bits += [3203249883, 3200853138, 3198456392, 3196059648, 3191266158, 3185274294, 3172092195]  # PyTorch 2.13's first half

@@ -1,4 +1,4 @@
-"""Normalisation, losses and attention: values that torch 2.13 gives, running statistics, warnings and errors."""
+"""Normalization, losses and attention: values that torch 2.13 gives, running statistics, warnings and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def t(x):
 corners = pytest.mark.filterwarnings("ignore:.*encountered in:RuntimeWarning")  # log(0) and 0 / 0 are among the values
 
 
-# -- normalisation -------------------------------------------------------------------------------------------------------
+# -- normalization -------------------------------------------------------------------------------------------------------
 
 
 def test_batch_norm():
@@ -71,7 +71,7 @@ def test_other_norms():
 
 
 def test_rows_in_blocks():
-    """More rows than are normalised at a time give what each gives alone."""
+    """More rows than are normalized at a time give what each gives alone."""
     x = numpy.random.default_rng(0).normal(size=(500, 300)).astype(numpy.float32) * 3 + 100
     found = F.layer_norm(t(x), (300,)).numpy()
     wide = x.astype(float)

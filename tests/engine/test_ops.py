@@ -374,7 +374,7 @@ OVERWRITTEN = tables.stored("overwritten")
 STRICTER = {
     "tanhshrink": "PyTorch keeps tanh(x)", "ndtr": "PyTorch keeps x / sqrt(2)", "l1_loss": "PyTorch keeps the difference",
     "cross_entropy": "PyTorch keeps a second array of the scores' size, their logarithmic softmax",
-    "matmul": "PyTorch keeps a copy where it folds dimensions into one", "rms_norm": "PyTorch keeps the normalised input",
+    "matmul": "PyTorch keeps a copy where it folds dimensions into one", "rms_norm": "PyTorch keeps the normalized input",
     "qr": "the same rule serves forward mode, which starts from the input", "eigh": "as qr", "eigvalsh": "as qr", "svd": "as qr",
     "svdvals": "as qr", "eig": "as qr", "eigvals": "as qr",
 }  # fmt: skip

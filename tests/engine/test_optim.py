@@ -1,4 +1,4 @@
-"""Optimisers and schedulers against ten steps of torch's (expected/optim.json, written by expected/make_optim.py)."""
+"""Optimizers and schedulers against ten steps of torch's (expected/optim.json, written by expected/make_optim.py)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_complex_parameters_are_pairs_of_numbers(case):
 
 @grouped("case", EXPECTED["cases"], ids=label)
 def test_state_dict_continues_the_same_path(case):
-    """Five steps, save, load into a fresh optimiser, five more: as ten steps."""
+    """Five steps, save, load into a fresh optimizer, five more: as ten steps."""
     x, y = start()
     first = getattr(optim, case["name"])([x, y], **case["options"])
     for _ in range(5):

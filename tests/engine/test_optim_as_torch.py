@@ -1,4 +1,4 @@
-"""What programs see of optimisers and schedulers around the numbers: hooks, older files, warnings, state dicts. Values are PyTorch 2.13's."""
+"""What programs see of optimizers and schedulers around the numbers: hooks, older files, warnings, state dicts. Values are PyTorch 2.13's."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy
 import pytest
@@ -159,6 +160,19 @@ def test_normal_of_tensors():
     drawn = engine.normal(mean, std)
     engine.manual_seed(2)
     assert numpy.array_equal(drawn.numpy(), engine.randn(20, dtype=engine.float64).numpy() * std.numpy() + mean.numpy())
+
+
+@grouped("mean, std", [(True, 1.0), (0.0, True), (True, True), (True, False), (False, True), (False, False)])
+def test_normal_requires_a_gradient_where_a_parameter_does_and_gives_zeros(mean: Any, std: Any) -> None:
+    """As PyTorch 2.13. True and False: a tensor that requires a gradient, and one that does not."""
+    given = [engine.ones(shape, requires_grad=one) if isinstance(one, bool) else one for one, shape in ((mean, (2, 1)), (std, (3,)))]
+    values = engine.normal(*given)
+    assert values.requires_grad == (mean is True or std is True)
+    if values.requires_grad:
+        values.sum().backward()
+    for one in given:
+        if isinstance(one, engine.Tensor) and one.requires_grad:
+            assert numpy.array_equal(one.grad.numpy(), numpy.zeros(one.shape))
 
 
 def test_fillers_know_the_graph():

@@ -1,4 +1,4 @@
-"""Sparse tensors against dense arrays in NumPy, their gradients, the sparse gradient of tables, and the optimisers that take it."""
+"""Sparse tensors against dense arrays in NumPy, their gradients, the sparse gradient of tables, and the optimizers that take it."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_sparse_gradients_are_not_clipped():
 
 
 def test_a_graph_convolution_learns():
-    """Two clusters joined by one edge, the degrees' square roots on both sides of the adjacency, two labelled nodes."""
+    """Two clusters joined by one edge, the degrees' square roots on both sides of the adjacency, two labeled nodes."""
     engine.manual_seed(0)
     edges = [(a, b) for c in (0, 4) for a in range(c, c + 4) for b in range(c, c + 4)] + [(3, 4), (4, 3)]
     degree = numpy.bincount([a for a, _ in edges]).astype("float32")

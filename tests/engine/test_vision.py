@@ -234,7 +234,7 @@ def test_resized_crop():
     assert F.get_image_size(PICTURE) == [26, 20] and F.get_image_num_channels(GREY) == 1
 
 
-# -- colours ----------------------------------------------------------------------------------------------------------------------------
+# -- colors ----------------------------------------------------------------------------------------------------------------------------
 
 
 def test_colours_of_pictures_are_pillows():
@@ -257,7 +257,7 @@ def test_colours_of_pictures_are_pillows():
 def test_tensors_near_pillow(call, factor):
     ours = getattr(F, call)(engine.tensor(BYTES), factor)
     assert ours.dtype == engine.uint8
-    same(ours, array(getattr(F, call)(PICTURE, factor)), 2 if factor <= 1 else 4)  # Pillow rounds grey and means
+    same(ours, array(getattr(F, call)(PICTURE, factor)), 2 if factor <= 1 else 4)  # Pillow rounds gray and means
     floats = getattr(F, call)(engine.tensor(BYTES / np.float32(255)), factor)
     assert float(floats.min()) >= 0 and float(floats.max()) <= 1
     same(floats * 255, array(ours), 2.1 if call != "adjust_sharpness" else 4)

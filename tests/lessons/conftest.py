@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import nbformat
 import pytest
-from nbclient import NotebookClient
+
+from workbench.jupyter.capturing import Limits, captured
 
 pytest.register_assert_rewrite("lesson")
 
-from lesson import Run, answered, edition  # noqa: E402
+from lesson import FOLDER, Run, answered, edition  # noqa: E402
+
+VIEWS = Limits(1, most=20_000, least=20_000, drawings=False)  # bytes of a view: enough to show it, not all that can be asked of it
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -20,11 +25,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="class")
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Run:
+def run(request: pytest.FixtureRequest) -> Run:
     """The lesson of a class `Lesson` after all its cells have run, in a fresh kernel and in a folder of its own."""
     name = request.cls.name
     notebook = nbformat.from_dict(edition(name, fast=not request.config.getoption("--whole")))
     notebook.cells.append(nbformat.v4.new_code_cell(answered(request.cls.answers), id="answered"))
-    resources = {"metadata": {"path": str(tmp_path_factory.mktemp("lesson"))}}
-    NotebookClient(notebook, timeout=900, kernel_name="python3", resources=resources).execute()
-    return Run(name, notebook.cells)
+    notebook, views = captured(json.dumps(notebook), FOLDER, 900, lambda at, of: None, VIEWS)
+    return Run(name, notebook.cells, views)

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import drawn
 import nbformat
 import pytest
 
 from workbench.course.editions import with_fast, with_notes
 from workbench.course.lesson import lessons_in
 from workbench.course.questions import points
+from workbench.jupyter.capturing import Captured
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 SAVED_LIMIT = 200_000  # bytes of one cell's outputs in the notebook file
@@ -45,6 +47,7 @@ class Run:
 
     name: str
     cells: list[Any]
+    views: dict[str, Captured]  # by the id of the widget's model
 
     def text(self, id: str) -> str:
         """What the cell has printed and returned, as plain text."""
@@ -81,10 +84,13 @@ class Lesson:
 
     def test_no_cell_fails_or_warns(self, run):
         for cell in run.cells:
+            failed = any(output["output_type"] == "error" for output in cell.get("outputs", []))
+            assert failed == ("raises-exception" in cell.metadata.get("tags", [])), cell["id"]
             for output in cell.get("outputs", []):
-                if "raises-exception" not in cell.metadata.get("tags", []):
-                    assert output["output_type"] != "error"
                 assert output.get("name") != "stderr", f"{run.name}, cell {cell['id']} wrote to stderr: {output['text']}"
+
+    def test_every_view_is_drawn_in_a_browser(self, run, browser, tmp_path):
+        assert drawn.faults(run, browser, tmp_path / "views.html") == []
 
     def test_a_student_who_knows_the_answers_gets_every_point(self, run):
         *_, points, of, possible = run.text("answered").split()

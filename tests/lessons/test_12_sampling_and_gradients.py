@@ -27,7 +27,7 @@ class TestSamplingAndGradients(Lesson):
         assert "does not require grad" in run.text("dice-backward")
 
     def test_both_estimators_are_right_and_one_is_exact(self, run):
-        mean, deviation = run.numbers("estimators", r"reparameterisation +mean +([-\d.]+), standard deviation +([\d.]+)")
+        mean, deviation = run.numbers("estimators", r"reparameterization +mean +([-\d.]+), standard deviation +([\d.]+)")
         assert abs(mean + 4) < 0.02 and abs(deviation - 1) < 0.02
         mean, deviation = run.numbers("estimators", r"score function +mean +([-\d.]+), standard deviation +([\d.]+)")
         assert abs(mean + 4) < 0.2 and abs(deviation - math.sqrt(123.75)) < 0.7  # of 8e - 4e² + e³/2

@@ -146,7 +146,7 @@ CHECKS = {
     "strict": lambda t, A: A.functional.jacobian(lambda x: t.ones(2), real(t, 2), strict=True),
     "strict, two": lambda t, A: A.functional.jacobian(lambda x, y: x * 2, (real(t, 2), real(t, 2)), strict=True),
     "strict, recorded": lambda t, A: A.functional.jacobian(lambda x: x * 2, real(t, 2), strict=True, create_graph=True),
-    "strict, vectorised": lambda t, A: A.functional.jacobian(lambda x: x * 2, real(t, 2), strict=True, vectorize=True),
+    "strict, vectorized": lambda t, A: A.functional.jacobian(lambda x: x * 2, real(t, 2), strict=True, vectorize=True),
     "strategy": lambda t, A: A.functional.jacobian(lambda x: x * 2, real(t, 2), strategy="a"),
     "no tensor": lambda t, A: A.functional.jacobian(lambda x: 3, real(t, 2)),
     "vector": lambda t, A: A.functional.vjp(lambda x: x, real(t, 2), t.ones(3)),

@@ -1,4 +1,4 @@
-"""Small programs run under PyTorch and under the engine: what is around layers and optimisers gives the same answers, texts and refusals."""
+"""Small programs run under PyTorch and under the engine: what is around layers and optimizers gives the same answers, texts and refusals."""
 
 from __future__ import annotations
 

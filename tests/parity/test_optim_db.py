@@ -1,4 +1,4 @@
-"""PyTorch's own samples of every optimiser: steps, state dicts both ways, text, and what is refused."""
+"""PyTorch's own samples of every optimizer: steps, state dicts both ways, text, and what is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimisers with `differentiable=True` beside PyTorch's: the derivatives by parameters, gradients and hyper-parameters."""
+"""Optimizers with `differentiable=True` beside PyTorch's: the derivatives by parameters, gradients and hyper-parameters."""
 
 from __future__ import annotations
 

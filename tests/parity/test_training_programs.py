@@ -1,4 +1,4 @@
-"""Schedules, weight averages and an optimiser's hooks: the same programs under PyTorch and the engine."""
+"""Schedules, weight averages and an optimizer's hooks: the same programs under PyTorch and the engine."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def optimizer(lib: Any) -> Any:
 
 
 def rates(lib: Any, make: Any) -> list:
-    """The rates of 14 steps, saved and taken up again in their middle; then the state and the words of the optimiser."""
+    """The rates of 14 steps, saved and taken up again in their middle; then the state and the words of the optimizer."""
     schedules = lib.optim.lr_scheduler
     o = optimizer(lib)
     s = make(schedules, o)
@@ -210,7 +210,7 @@ def test_averages():
 
 
 def hooks(lib: Any) -> list:
-    """An optimiser's hooks on its state and steps, and parameters put in for a while."""
+    """An optimizer's hooks on its state and steps, and parameters put in for a while."""
     told: list = []
     steps = importlib.import_module(f"{lib.__name__}.optim.optimizer")
     p = lib.nn.Parameter(given(lib, 3))

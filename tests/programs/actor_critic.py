@@ -1,4 +1,4 @@
-"""Advantage actor-critic on a two-armed chain: torch.distributions, entropy bonus, generalised advantages, shared body."""
+"""Advantage actor-critic on a two-armed chain: torch.distributions, entropy bonus, generalized advantages, shared body."""
 
 import torch
 from torch import nn

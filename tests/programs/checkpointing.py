@@ -1,4 +1,4 @@
-"""Training that is interrupted: model, optimiser and schedule are saved to a file, loaded into new objects, and go on."""
+"""Training that is interrupted: model, optimizer and schedule are saved to a file, loaded into new objects, and go on."""
 
 import os
 import tempfile

@@ -1,4 +1,4 @@
-"""A generative adversarial network for points on a ring: two optimisers, detached fakes, one-sided label smoothing."""
+"""A generative adversarial network for points on a ring: two optimizers, detached fakes, one-sided label smoothing."""
 
 import math
 

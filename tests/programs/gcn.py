@@ -1,4 +1,4 @@
-"""Graph convolutions on a random community graph: a normalised adjacency matrix, masked nodes, attention over neighbours."""
+"""Graph convolutions on a random community graph: a normalized adjacency matrix, masked nodes, attention over neighbors."""
 
 import torch
 import torch.nn as nn

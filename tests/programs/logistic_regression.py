@@ -1,4 +1,4 @@
-"""Logistic regression on the breast cancer data: standardised features, BCEWithLogitsLoss, SGD with weight decay."""
+"""Logistic regression on the breast cancer data: standardized features, BCEWithLogitsLoss, SGD with weight decay."""
 
 import torch
 from sklearn.datasets import load_breast_cancer

@@ -1,4 +1,4 @@
-"""Matrix factorisation with biases for ratings: embeddings, a bounded output, metrics per user with scatter, early stopping."""
+"""Matrix factorization with biases for ratings: embeddings, a bounded output, metrics per user with scatter, early stopping."""
 
 import torch
 from torch import nn

@@ -1,4 +1,4 @@
-"""REINFORCE on a corridor: sampling actions, log-probabilities kept by hand, discounted and normalised returns."""
+"""REINFORCE on a corridor: sampling actions, log-probabilities kept by hand, discounted and normalized returns."""
 
 import torch
 import torch.nn as nn

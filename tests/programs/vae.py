@@ -1,4 +1,4 @@
-"""A variational autoencoder on digits: the reparameterisation trick, binary cross-entropy plus a KL term in closed form."""
+"""A variational autoencoder on digits: the reparameterization trick, binary cross-entropy plus a KL term in closed form."""
 
 import torch
 import torch.nn.functional as F

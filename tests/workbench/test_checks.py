@@ -107,6 +107,19 @@ def test_an_infinity_is_told_where_it_is_made_and_a_sum_of_both_by_its_reason() 
     assert "From it mean at line" in made.why and "mean of +Inf and −Inf together" in made.why and "empty" not in made.fix
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_nan_inside_vmap_is_told_with_its_sample_and_the_operand_there(shared: bool) -> None:
+    scale, x = engine.tensor([1.0, -2.0]), engine.tensor([[1.0, 2.0], [-3.0, 4.0], [5.0, 6.0]])
+
+    def energy(row: Any) -> Any:
+        return (scale / row[0]).log() if shared else engine.func.vmap(lambda one: one.log())(row)
+
+    made = one(checked(lambda: engine.func.vmap(energy)(x)), "nan-forward")
+    index = [0, 1] if shared else [1, 0]  # of the first of scale / x[:, :1], and of x, that is below 0
+    assert made.sentence.startswith("log made the first NaN") and f"at {index}" in made.sentence
+    assert made.operands[0].value.endswith(f"{index} = −{2 if shared else 3}") and "negative" in made.why
+
+
 def test_of_several_infinities_the_first_is_told() -> None:
     def program() -> Any:
         x = engine.tensor([1000.0, 1.0], requires_grad=True)
@@ -364,6 +377,30 @@ def test_what_one_model_makes_as_data_for_another_is_no_mistake_and_a_cut_within
     apart = one(checked(lambda: program(False, False)), "gradient-cut")
     assert apart.severity == "note" and "GAN" in apart.why
     assert one(checked(lambda: program(True, False)), "gradient-cut").severity == "error"
+
+
+@pytest.mark.parametrize("stop", ["detach", "no_grad"])
+def test_a_generator_in_the_step_of_a_discriminator_is_no_mistake_and_what_one_optimizer_should_update_is(stop: str) -> None:
+    def found(together: bool, steps: str) -> list[str]:
+        generator, critic = nn.Linear(4, 2), nn.Linear(2, 1)
+        of_critic = SGD([*critic.parameters(), *(generator.parameters() if together else ())], 0.1)
+        of_generator = SGD(generator.parameters(), 0.1)
+        with wb.record():
+            if stop == "detach":
+                made = generator(engine.randn(8, 4)).detach()
+            else:
+                with engine.no_grad():
+                    made = generator(engine.randn(8, 4))
+            loss = critic(made).square().mean()
+            loss.backward()
+            if "critic" in steps:
+                of_critic.step()
+            if "generator" in steps:
+                of_generator.step()
+        return [one.code for one in wb.check().findings]
+
+    assert found(False, "") == found(False, "critic") == []
+    assert all("gradient-cut" in found(*case) for case in ((True, ""), (True, "critic"), (False, "critic generator")))
 
 
 def test_thirty_layers_that_explode_are_one_finding_that_names_the_first_its_line_and_how_far_it_goes() -> None:

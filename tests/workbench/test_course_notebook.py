@@ -71,7 +71,7 @@ def still(messages):
 
 
 def error_of(messages):
-    """The error as it is shown, without colours."""
+    """The error as it is shown, without colors."""
     text = "\n".join(line for m in messages if m["msg_type"] == "error" for line in m["content"]["traceback"])
     return re.sub(r"\x1b\[[0-9;]*m", "", text)
 

@@ -254,6 +254,7 @@ def test_a_replay_says_what_it_had_no_room_for(recorded, tmp_path):
         loss = nn.Sequential(*[nn.Sequential(nn.Linear(32, 32), nn.ReLU()) for _ in range(8)])(engine.randn(16, 32)).sum()
     written = wb.export(tmp_path / "lesson.html", loss, budget="200 kB")
     assert re.fullmatch(r"[\d,]+ of [\d,]+ answers about .+ were left out to stay under 200 kB\.", written.left)
+    assert "files to save" in wb.export(tmp_path / "least.html", loss, budget=1).left
     replay = Replay(tmp_path / "lesson.html")
     assert any(-1 in stretches for answers in replay.scene["answers"].values() for stretches in answers.values())
     assert len(replay.page.scripts[0]) < 240_000 and written.left in (tmp_path / "lesson.html").read_text(encoding="utf-8")

@@ -136,6 +136,45 @@ def test_gradient_norms_and_update_ratios_are_pytorchs(kind):
     h.close()
 
 
+@pytest.mark.torch
+@pytest.mark.parametrize("by", ["optimizer", "backward"])
+def test_a_model_of_pytorchs_is_recorded_and_its_view_shows_the_steps(by):
+    import torch
+    from torch_programs import ask
+
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.LazyLinear(2))
+    x, y = torch.randn(32, 6), torch.randint(0, 2, (32,))
+    model(x)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+
+    def step():
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        seen = {n: (p.detach().numpy().copy(), p.grad.numpy().copy()) for n, p in model.named_parameters()}
+        with torch.no_grad():
+            hidden = torch.tanh(model[0](x)).numpy()
+        optimizer.step()
+        return seen, hidden, {n: p.detach().numpy().copy() for n, p in model.named_parameters()}
+
+    with wb.watch(model) as alone:
+        step()
+    with wb.history(model, optimizer if by == "optimizer" else None) as h:
+        wanted = [step(), step()]
+        with wb.watch(model) as w:
+            wanted.append(step())
+    assert w.session.recording.count == alone.session.recording.count  # what the history does is not recorded
+    row = next(row for row, name in w.session.recording.names.items() if name == "2.weight")
+    assert [one["what"] for one in ask(w.session, "ask_series", node=row, what="value")["series"]] == ["value", "gradient", "update"]
+    assert h.steps.tolist() == [0, 1, 2]
+    for i, (seen, hidden, after) in enumerate(wanted):
+        for name, (before, grad) in seen.items():
+            check(h[name].weight, i, before)
+            check(h[name].grad, i, grad)
+            check(h[name].update, i, after[name] - before)
+        check(h["1"].activation, i, hidden)
+
+
 def test_without_an_optimizer_a_step_is_a_backward_pass(data):
     x, y = data
     model = Net()
@@ -383,9 +422,9 @@ def test_a_view_finds_the_history_of_a_tensor_or_a_module():
 @pytest.mark.slow
 def test_what_cannot_be_recorded_is_said():
     model = Net()
-    with pytest.raises(TypeError, match=r"wb.history takes an engine.nn.Module, got list"):
+    with pytest.raises(TypeError, match=r"wb.history takes an nn.Module, of the engine or of PyTorch, got list"):
         wb.history([model])
-    with pytest.raises(TypeError, match=r"optimizer is an engine.optim.Optimizer, got float"):
+    with pytest.raises(TypeError, match=r"optimizer is an optim.Optimizer, of the engine or of PyTorch, got float"):
         wb.history(model, 0.1)
     with pytest.raises(ValueError, match="the optimizer updates no parameter of this Net"):
         wb.history(model, optim.SGD(Net().parameters(), lr=0.1))

@@ -115,7 +115,7 @@ def test_a_lesson_in_a_file(tmp_path):
     first, second, third = session.lesson.message().pages
     assert (first.text[0][0], second.depth, third.question.name) == ("h", "shapes", "q1")
     assert session.recording.ops[second.node].name == "mul" and second.text[-1] == ["pre", "<!-- not a note -->\n---\nnor a page"]
-    for text, said in (("<!-- colour: red -->", "Page 1"), ("x\n---\n<!-- quiz: q9 -->", "Page 2.*q9")):
+    for text, said in (("<!-- color: red -->", "Page 1"), ("x\n---\n<!-- quiz: q9 -->", "Page 2.*q9")):
         file.write_text(text)
         with pytest.raises(ValueError, match=said):
             wb.teach.lesson(loss, str(file))

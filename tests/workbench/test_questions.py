@@ -261,6 +261,16 @@ def test_where_the_true_value_is_not_finite_nothing_is_said_of_digits():
     assert mixed.answer("[nan, 2]") == "Right."
 
 
+def test_code_and_formulas_of_why_are_shown_as_such_and_what_was_answered_stays_text():
+    asked = wb.teach.quiz("?", "`a`", "text", id="m", why="`x.grad` is $x^2$.")
+    assert asked.message().feedback == ["p", ""]
+    asked.answer("`b`")
+    assert asked.message().feedback == ["p", "Not right."]
+    asked.answer("`a`")
+    assert asked.message().feedback == ["p", "Right. ", ["code", "x.grad"], " is ", ["math", formula("x^2")], "."]
+    assert asked.feedback == "Right. x.grad is x^2."
+
+
 def questions():
     return (
         wb.teach.quiz("a?", 1.5, id="a", points=2),

@@ -173,14 +173,14 @@ def _ending(case: Case) -> list[Finding]:
             )
         ]
     if "more than 1 value per channel" in ended.text:
-        sentence = f"Batch normalisation in training mode got one value for each channel{at}."
+        sentence = f"Batch normalization in training mode got one value for each channel{at}."
         return [
             case.finding(
                 "batch-of-one",
                 "error",
                 sentence,
                 -1,
-                "The variance of one value is 0: nothing can be normalised by it.",
+                "The variance of one value is 0: nothing can be normalized by it.",
                 "model.eval() for single samples; DataLoader(..., drop_last=True) in training",
                 site=site,
             )

@@ -51,15 +51,15 @@ def _gradients(case: Case, nothing: list[int]) -> list[Finding]:
     most = max((size for _, size in sizes), default=0.0)
     if nothing and len(case.witness.updates) > 1 and case.loss() != 0:  # a later layer may start at zero on purpose
         findings.append(_zero(case, nothing, len(sizes), most))
-    small = [(row, size) for row, size in sizes if 0 < size < VANISHING and len(r.shape[row]) > 1]  # biases before normalisation have none
+    small = [(row, size) for row, size in sizes if 0 < size < VANISHING and len(r.shape[row]) > 1]  # biases before normalization have none
     if small and most >= UNEVEN * min(size for _, size in small):
         why = f"Below {VANISHING:g} a step changes nothing that float32 can hold."
-        fix = "ReLU or GELU instead of sigmoid/tanh, residual connections, normalisation; layer.reset_parameters()"
+        fix = "ReLU or GELU instead of sigmoid/tanh, residual connections, normalization; layer.reset_parameters()"
         findings.append(_spread(case, "vanishing", "vanishes", small, why, fix))
     large = [(row, size) for row, size in sizes if EXPLODING < size < float("inf")]
     if large and not case.diverges():
         why = f"Above {EXPLODING:g} one step throws the parameters far away; NaN is near."
-        fix = "nn.utils.clip_grad_norm_(model.parameters(), 1.0); a smaller learning rate; normalised inputs"
+        fix = "nn.utils.clip_grad_norm_(model.parameters(), 1.0); a smaller learning rate; normalized inputs"
         findings.append(_spread(case, "exploding", "explodes", large, why, fix))
     return findings
 
@@ -92,7 +92,7 @@ def _zero(case: Case, nothing: list[int], count: int, most: float) -> Finding:
     else:
         sentence = f"The gradient of {told} is exactly 0, while others are up to {inspector.number_text(most)}."
         why = "An op between them and the loss has slope 0: dead ReLUs, saturated units, or a multiplication by 0."
-        fix = "a smaller learning rate and the model made anew; leaky_relu or GELU; normalised inputs"
+        fix = "a smaller learning rate and the model made anew; leaky_relu or GELU; normalized inputs"
     return case.finding("zero-gradient", "warning", sentence, nothing[0], why, fix, operands=[case.operand(row) for row in nothing[:4]])
 
 
@@ -113,7 +113,7 @@ def _dead(case: Case, layers: list[ActivationRow], silenced: list[int]) -> list[
         told = several([case.called(row) for row in silenced])
         sentence += f". The gradient{' of' if len(silenced) == 1 else 's of'} {told} {'is' if len(silenced) == 1 else 'are'} exactly 0"
     why = "A unit that is 0 for all inputs gets no gradient, and stays so: a large step, or a bias far below zero, has killed it."
-    fix = "initialise the layer before it anew: layer.reset_parameters(); a smaller learning rate; leaky_relu or GELU"
+    fix = "initialize the layer before it anew: layer.reset_parameters(); a smaller learning rate; leaky_relu or GELU"
     severe = any(one.dead >= DEAD * one.units for one in layers)
     operands = [case.operand(one.node) for one in layers[:4]]
     return [case.finding("dead-units", "warning" if severe else "note", sentence + ".", first.node, why, fix, operands=operands)]
@@ -128,7 +128,7 @@ def _saturated(case: Case, layers: list[ActivationRow]) -> list[Finding]:
     if others:
         sentence += f"; so are {several([f'{round(100 * one.saturated)} % in {_named(one)}' for one in others])}"
     why = "There the slope is nearly 0, and hardly any gradient comes through."
-    fix = "smaller weights (xavier initialisation), normalised inputs, LayerNorm or BatchNorm before it"
+    fix = "smaller weights (xavier initialization), normalized inputs, LayerNorm or BatchNorm before it"
     return [
         case.finding("saturated", "warning", sentence + ".", first.node, why, fix, operands=[case.operand(one.node) for one in layers[:4]])
     ]

@@ -130,10 +130,10 @@ def _backward(case: Case, bad: BadStep) -> list[Finding]:
             sentence += f", by its rule {made} = {rule}." if rule else "."
             operands, point = [], []
             if bad.upstream is not None:
-                operands.append(_upstream(bad, values.opposite(bad.upstream, tuple(gradient.shape), index)))
+                operands.append(_upstream(bad, values.opposite(bad.upstream, gradient, index)))
             for s, _ in r.inputs(bad.row) if bad.row >= 0 else ():
                 array = value_of(r, s)
-                place = values.opposite(array, tuple(gradient.shape), index) if hasattr(array, "shape") else ()
+                place = values.opposite(array, gradient, index) if hasattr(array, "shape") else ()
                 point.append(element(array, place))
                 if array is not None:
                     operands.append(_operand(case, s, array, place))
@@ -266,7 +266,7 @@ def because(op: str, kind: str, at: list[Any], infinite: bool = False) -> tuple[
         )
     return (
         "The result is beyond the largest number of the dtype (float16: 65504, float32: 3.4e38).",
-        "smaller values: a smaller learning rate, normalised inputs, or float32 instead of float16",
+        "smaller values: a smaller learning rate, normalized inputs, or float32 instead of float16",
     )
 
 

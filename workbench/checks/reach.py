@@ -52,6 +52,7 @@ def _unreached(case: Case) -> Iterator[Finding]:
     cut: dict[int, list[tuple[str, int]]] = {}  # first untracked row -> the parameters before it
     lost: list[tuple[str, int]] = []
     aside = _aside(case)
+    elsewhere = _elsewhere(case, aside)
     inside: set[int] = set()  # cuts within a model
     looked, last = 0, -1
     for name, p in parameters(case):
@@ -66,6 +67,8 @@ def _unreached(case: Case) -> Iterator[Finding]:
             unused.append(name)
             site = site or _made_at(case, p)
         elif at >= 0:
+            if id(p) in elsewhere:
+                continue
             cut.setdefault(at, []).append((name, row))
             if id(p) not in aside:
                 inside.add(at)
@@ -123,6 +126,16 @@ def _aside(case: Case) -> set[int]:
     models = [list(model.parameters()) for model in case.models]
     learning = {id(p) for own in models if any(_received(case, p) for p in own) for p in own}
     return {id(p) for own in models for p in own if learning and id(p) not in learning}
+
+
+def _elsewhere(case: Case, aside: set[int]) -> set[int]:
+    """Those of the parameters `aside` that are not to learn from these passes, such as a GAN's generator in the discriminator's step.
+
+    No optimizer that has them has taken a step, nor has any that also has parameters with a gradient.
+    """
+    given = [[p for group in one.param_groups for p in group["params"]] for one in case.optimizers]
+    together = {id(p) for own in given if any(_received(case, p) for p in own) for p in own}
+    return {at for at in aside if at not in together and at not in case.witness.given} if given else set()
 
 
 def _made_at(case: Case, p: Any) -> Site | None:

@@ -219,7 +219,7 @@ NAMES = {
     "ask_local": "local derivatives", "ask_paths": "paths", "check_rule": "checked rules", "ask_series": "tensors over time",
     "ask_moment": "moments of the memory", "ask_predictions": "predicted memory", "ask_sample_gradients": "gradients by sample",
     "ask_faces": "boxes", "ask_timing": "times", "ask_bytes": "the machine", "ask_findings": "checks", "ask_compare": "pinned tensors",
-    "ask_memory": "memory", "ask_slopes": "slopes",
+    "ask_memory": "memory", "ask_slopes": "slopes", "ask_norms": "gradient norms", "ask_export": "files to save",
 }  # fmt: skip
 
 

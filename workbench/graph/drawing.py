@@ -92,7 +92,7 @@ class _Item:
     y: float = 0.0
     top: float = 0.0  # of its layer
     bottom: float = 0.0
-    above: list[tuple[_Item, float, float]] = field(default_factory=list)  # neighbour, offset of the edge's end there, offset here
+    above: list[tuple[_Item, float, float]] = field(default_factory=list)  # neighbor, offset of the edge's end there, offset here
     below: list[tuple[_Item, float, float]] = field(default_factory=list)
 
 
@@ -118,7 +118,7 @@ class _Level:
         points = []
         for item, offset in self.lanes[edge]:
             x = item.x + offset
-            if item.box is not None or item.level is not None:  # beside a tall neighbour in its layer the wire runs straight
+            if item.box is not None or item.level is not None:  # beside a tall neighbor in its layer the wire runs straight
                 first = item is self.lanes[edge][0][0]
                 ys = (item.y + item.height, item.bottom) if first else (item.top, item.y)
                 points += [(x, y) for y in dict.fromkeys(ys)]
@@ -234,7 +234,7 @@ class _Level:
     # -- crossings and positions ------------------------------------------------------------------------------------------------
 
     def _order(self) -> None:
-        """Order the layers by neighbours' medians, in sweeps down and up, and keep the order with the fewest crossings."""
+        """Order the layers by neighbors' medians, in sweeps down and up, and keep the order with the fewest crossings."""
         for layer in self.layers:
             layer.sort(key=lambda item: item.first)
         best, fewest = [list(layer) for layer in self.layers], self._crossings()

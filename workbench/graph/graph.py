@@ -16,7 +16,7 @@ from ..recording.recording import Recording
 from ..recording.sites import line_of, positions
 
 NOTE = 2000  # characters of a failed op's message
-FOLD = 3  # this many equal neighbours are folded into one box
+FOLD = 3  # this many equal neighbors are folded into one box
 _BASE, _PRIME = 1_000_003, (1 << 61) - 1
 
 
@@ -54,7 +54,7 @@ class Graph:
         self.view: protocol.View = "graph"  # what the view opens on
 
     def finish(self, namespace: Mapping[str, Any] | None = None) -> None:
-        """Name rows, find loops and fold equal neighbours once the code has ended."""
+        """Name rows, find loops and fold equal neighbors once the code has ended."""
         self.name(namespace)
         self.scope_names = source.name_scopes(self.recording, namespace)
         self.accessors = source.accessors(self.recording, namespace)
@@ -230,7 +230,7 @@ def _alike(r: Recording, item: Any, intern: Any) -> int:
 
 
 def _tidied(r: Recording, items: list, sources: source.Sources, intern: Any, holder: Box | None = None) -> list:
-    """Find loops, number repeated calls and fold equal neighbours."""
+    """Find loops, number repeated calls and fold equal neighbors."""
     while True:
         found = _with_loops(r, items, sources, intern, holder)
         if len(found) == len(items):

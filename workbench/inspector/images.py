@@ -14,9 +14,9 @@ from .numbers import library, real
 from .text import count_text, number_text, ordinal
 
 LEAST = 4  # rows and columns of an image at least
-CHANNELS = (1, 3, 4)  # grey, red-green-blue, and with opacity
+CHANNELS = (1, 3, 4)  # gray, red-green-blue, and with opacity
 MOST = 16  # images shown at a time
-NOT_A_NUMBER, INFINITE = (214, 0, 108), (122, 0, 184)  # the view's colours for NaN and Inf
+NOT_A_NUMBER, INFINITE = (214, 0, 108), (122, 0, 184)  # the view's colors for NaN and Inf
 
 
 @dataclass(frozen=True)

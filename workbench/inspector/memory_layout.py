@@ -110,7 +110,7 @@ def layout(array: Any, strides: Sequence[int], offset: int, elements: int, versi
     elif array.flags.f_contiguous:
         parts.append("It is not contiguous: the elements are in the order of its transpose, the first axis fastest.")
     else:
-        parts.append("It is not contiguous: neighbours in the tensor are not neighbours in memory; contiguous() would copy it.")
+        parts.append("It is not contiguous: neighbors in the tensor are not neighbors in memory; contiguous() would copy it.")
     if elements > array.size:
         parts.append(
             f"It sees {count_text(array.size, 'element')} of a memory of {elements:,} ({bytes_text(elements * array.dtype.itemsize)})."

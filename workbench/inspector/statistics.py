@@ -215,7 +215,7 @@ def _histogram(array: Any, exact: bool, ends: tuple[float, float] | None) -> His
     counts = numpy.zeros(BINS, numpy.int64)
     span = high - low
     usual = flat.dtype.kind != "f" or 1e-300 < span <= float(numpy.finfo(flat.dtype).max)
-    scale = BINS / span if usual and span else 0.0  # 0: around one integer so large that its neighbours are the same in double precision
+    scale = BINS / span if usual and span else 0.0  # 0: around one integer so large that its neighbors are the same in double precision
     for start in range(0, flat.size, CHUNK):
         chunk = flat[start : start + CHUNK]
         if usual or not span:

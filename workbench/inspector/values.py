@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy
 
+from engine.backends.batch import Batched, Level
+
 from .numbers import host, library, unbatched
 from .statistics import summary
 from .text import number_text
@@ -46,19 +48,29 @@ def first(array: Any, kind: str) -> tuple[int, ...]:
     return tuple(int(i) for i in numpy.unravel_index(int(numpy.argmax(found)), data.shape))
 
 
-def opposite(array: Any, shape: tuple[int, ...], index: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The index of the element of `array` that broadcasts to `index` of a result of `shape`; None if it does not broadcast."""
-    own = tuple(array.shape)
+def opposite(array: Any, result: Any, index: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The index of the element of `array` that broadcasts to `index` of `result`; None if it does not broadcast.
+
+    An index of a vmapped array begins with the sample in each `vmap`, as in `unbatched`.
+    """
+    samples = dict(zip(_levels(result), index, strict=False))
+    own, shape, index = tuple(array.shape), tuple(result.shape), index[len(samples) :]
     if len(own) > len(shape):
         return None
     tail = len(shape) - len(own)
-    if any(n not in (1, m) for n, m in zip(own, shape[tail:], strict=True)):
+    if any(n not in (1, m) for n, m in zip(own, shape[tail:], strict=True)) or any(level not in samples for level in _levels(array)):
         return None
-    return tuple(0 if n == 1 else i for n, i in zip(own, index[tail:], strict=True))
+    return (*(samples[level] for level in _levels(array)), *(0 if n == 1 else i for n, i in zip(own, index[tail:], strict=True)))
+
+
+def _levels(array: Any) -> list[Level]:
+    """The `vmap`s around a vmapped array, the outermost first."""
+    return [*_levels(array.inner), array.level] if isinstance(array, Batched) else []
 
 
 def element(array: Any, index: tuple[int, ...]) -> Any:
     """One element as a Python number."""
+    array = unbatched(array)
     return host(array[index]).item() if hasattr(array[index], "dtype") else array[index]
 
 

@@ -31,7 +31,7 @@ def histograms(
         history: what `wb.history` returned.
         name: a parameter or a module.
         of: "weight" (the default for parameters), "grad", "update" or "activation" (for modules).
-        kind: "heat" draws a column per kept step, coloured by the share of elements in each bin; "ridge" draws at most 24 lines, the
+        kind: "heat" draws a column per kept step, colored by the share of elements in each bin; "ridge" draws at most 24 lines, the
             newest in front, each scaled to the same height.
         bins: the number of equal bins over the whole range; by default 16 to 80, fewer for small tensors. The 64 bins of each step are
             distributed proportionally over them.
@@ -114,11 +114,11 @@ def _ridge(ax: Axes, steps: numpy.ndarray, edges: numpy.ndarray, shares: numpy.n
 
     at = numpy.unique(numpy.linspace(0, len(steps) - 1, min(RIDGES, len(steps))).round().astype(int))
     middles = (edges[1:] + edges[:-1]) / 2
-    colours = colormaps[style.SEQUENTIAL](numpy.linspace(0, 0.85, len(at)))
-    for order, (i, colour) in enumerate(zip(at, colours, strict=True)):
+    colors = colormaps[style.SEQUENTIAL](numpy.linspace(0, 0.85, len(at)))
+    for order, (i, color) in enumerate(zip(at, colors, strict=True)):
         base = -float(order)
         ridge = base + 2.2 * shares[i] / shares[i].max()  # scaled to two gaps, or a narrow distribution would flatten all others
-        ax.fill_between(middles, base, ridge, color=colour, alpha=0.8, linewidth=0, zorder=order + 2)
+        ax.fill_between(middles, base, ridge, color=color, alpha=0.8, linewidth=0, zorder=order + 2)
         ax.plot(middles, ridge, color="white", linewidth=1, zorder=order + 2)
     few = numpy.unique(numpy.linspace(0, len(at) - 1, min(8, len(at))).round().astype(int))
     ax.set_yticks([-float(k) for k in few], [str(steps[at[k]]) for k in few])

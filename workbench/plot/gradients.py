@@ -74,9 +74,9 @@ def gradient_flow(
             ax.text(1, edge, words, ha="right", va=at, size=size, transform=ax.get_yaxis_transform(), bbox=paper, zorder=5)
     for i, r in enumerate(rows):
         if r.flag in ("NaN", "Inf", "all zero", "no gradient"):
-            colour = style.RED if r.flag in ("NaN", "Inf") else style.GREY
+            color = style.RED if r.flag in ("NaN", "Inf") else style.GREY
             place = {"transform": ax.get_xaxis_transform(), "ha": "center", "va": "bottom", "rotation": 90}
-            ax.text(i, 0.03, f"✕ {r.flag}", color=colour, size=size, weight="bold", **place)
+            ax.text(i, 0.03, f"✕ {r.flag}", color=color, size=size, weight="bold", **place)
     crowded = any(len(name) > 6 for name in names) or len(names) > 12
     ax.set_xticks(x, names, rotation=55 if crowded else 0, ha="right" if crowded else "center", rotation_mode="anchor")
     if new and len(names) > 40:

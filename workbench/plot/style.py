@@ -1,4 +1,4 @@
-"""The style of the plots: colours that colour-blind readers can distinguish, and font sizes that are legible on a slide."""
+"""The style of the plots: colors that color-blind readers can distinguish, and font sizes that are legible on a slide."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 # Okabe and Ito, "Color Universal Design", 2008, without the yellow, which is too pale on white.
 BLUE, ORANGE, GREEN, RED, PURPLE, SKY, BLACK = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#000000"
 CYCLE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK)
-DASHES = ("-", "--", "-.", ":")  # distinguish lines in addition to colour, for print in black and white
+DASHES = ("-", "--", "-.", ":")  # distinguish lines in addition to color, for print in black and white
 DIVERGING, SEQUENTIAL = "RdBu_r", "viridis"
 GREY = "#767676"
 SIZE = (8.0, 4.5)  # inches: the shape of a slide
@@ -47,7 +47,7 @@ def grid(ax: Axes) -> None:
 
 
 def line_style(index: int) -> dict[str, Any]:
-    """Colour and dashes of the n-th line: the dashes change each time the colours repeat."""
+    """Color and dashes of the n-th line: the dashes change each time the colors repeat."""
     return {"color": CYCLE[index % len(CYCLE)], "linestyle": DASHES[index // len(CYCLE) % len(DASHES)]}
 
 

@@ -45,7 +45,7 @@ class Landscape:
 
 
 def random_directions(model: Module, seed: int = 0) -> tuple[dict[str, numpy.ndarray], dict[str, numpy.ndarray]]:
-    """Draw two random Gaussian directions, filter-normalised: `d_i <- d_i |w_i| / |d_i|` for each filter i (Li et al. 2018, section 4).
+    """Draw two random Gaussian directions, filter-normalized: `d_i <- d_i |w_i| / |d_i|` for each filter i (Li et al. 2018, section 4).
 
     A filter is `weight[i]`, the weights of one output. Parameters with fewer than two dimensions (biases, batch norm) have direction 0, as
     in the authors' code.
@@ -103,7 +103,7 @@ def landscape(
         model: the model.
         loss: a function that returns the model's current loss: `lambda: F.cross_entropy(model(x), y)`. It runs under no_grad and each time
             from the same random state, so that dropout is the same at every point.
-        directions: two dicts from names of parameters to arrays of their shapes (missing ones are 0), used without normalisation. By
+        directions: two dicts from names of parameters to arrays of their shapes (missing ones are 0), used without normalization. By
             default, those of `wb.plot.random_directions`.
         span: the grid goes from -span to span in both directions.
         points: the number of points in each direction.
@@ -131,7 +131,7 @@ def landscape(
         raise ValueError(f"wb.plot.landscape: points is an integer, 3 or more; got {points!r}.")
     if not span > 0:
         raise ValueError(f"wb.plot.landscape: span is larger than 0, got {span!r}.")
-    words = f"random filter-normalised directions, seed {seed}" if directions is None else "given directions"
+    words = f"random filter-normalized directions, seed {seed}" if directions is None else "given directions"
     given = random_directions(model, seed) if directions is None else directions
     parameters = dict(model.named_parameters())
     first, second = (_checked(one, parameters) for one in _two(given))

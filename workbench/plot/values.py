@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MOST = 64  # images per grid at most
 _NUMBERS = 10  # rows and columns at most for values to be written into the cells
 _MARKS = ((1, "x", "✕", "NaN"), (2, "^", "▲", "+Inf"), (4, "v", "▼", "−Inf"))  # bits of inspector.heat, marker, its glyph, word
-_BAD = (0.8, 0.0, 0.8)  # the colour of pixels that are not finite
+_BAD = (0.8, 0.0, 0.8)  # the color of pixels that are not finite
 
 
 def tensor(x: Any, index: int | Sequence[int] = (), numbers: bool | None = None, title: str = "", ax: Axes | None = None) -> Axes:
@@ -122,8 +122,8 @@ def _write(ax: Axes, values: numpy.ndarray, bad: numpy.ndarray, top: float) -> N
     size = min(0.9 * style.tick_size(ax), width / (0.68 * longest))
     if size >= 4.5:
         for (i, j), text in texts.items():
-            colour = "white" if abs(values[i, j]) > 0.6 * top else "black"
-            ax.text(j, i, text, ha="center", va="center", color=colour, size=size)
+            color = "white" if abs(values[i, j]) > 0.6 * top else "black"
+            ax.text(j, i, text, ha="center", va="center", color=color, size=size)
 
 
 def images(
@@ -140,8 +140,8 @@ def images(
     of the finite values in the batch. Pixels that are not finite are magenta and counted.
 
     Args:
-        batch: with `channels="first"`, as in PyTorch, (N, C, H, W), (N, H, W) or (H, W) in grey, or (C, H, W) with 3 or 4 channels for one
-            image in colour; with `channels="last"`, (N, H, W, C) and (H, W, C). C is 1 (grey), 3 (RGB) or 4 (RGBA).
+        batch: with `channels="first"`, as in PyTorch, (N, C, H, W), (N, H, W) or (H, W) in gray, or (C, H, W) with 3 or 4 channels for one
+            image in color; with `channels="last"`, (N, H, W, C) and (H, W, C). C is 1 (gray), 3 (RGB) or 4 (RGBA).
         channels: "first" or "last".
         value_range: a pair sets the range and clips values beyond it; "each" stretches each image separately.
         columns: the number of columns.
@@ -274,12 +274,12 @@ def _rgba(picture: numpy.ndarray, low: float, high: float) -> numpy.ndarray:
     """Convert (H, W, C) to float RGB(A) in [0, 1]. The alpha channel is not stretched: its range is 0 to 1, or 0 to 255 for uint8."""
     wide = picture.astype(numpy.float64)
     fine = numpy.isfinite(wide)
-    colour = numpy.clip((numpy.where(fine, wide, low) - low) / ((high - low) or 1.0), 0, 1)
+    color = numpy.clip((numpy.where(fine, wide, low) - low) / ((high - low) or 1.0), 0, 1)
     if picture.shape[2] == 4:
         full = 255.0 if picture.dtype == numpy.uint8 else 1.0
-        colour[..., 3] = numpy.clip(numpy.where(fine[..., 3], wide[..., 3], full) / full, 0, 1)
+        color[..., 3] = numpy.clip(numpy.where(fine[..., 3], wide[..., 3], full) / full, 0, 1)
     elif picture.shape[2] == 1:
-        colour = numpy.repeat(colour, 3, axis=2)
+        color = numpy.repeat(color, 3, axis=2)
     bad = ~fine.all(axis=2)
-    colour[bad, :3] = _BAD
-    return colour
+    color[bad, :3] = _BAD
+    return color

@@ -21,7 +21,7 @@ class Question:
     answer: str  # the last answer; ""
     attempts: int
     state: Literal["open", "wrong", "right", "revealed"]
-    feedback: str
+    feedback: Formula  # on the last answer, one block
     expected: str  # "" until it is revealed
     points: float
 

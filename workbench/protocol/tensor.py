@@ -65,7 +65,7 @@ class ImageGrid:
     height: int  # pixels, before subsampling
     width: int
     rule: str  # how values became brightness, and what was left out
-    pixels: Buffer  # uint8 (images, h, w, channels); 1 channel: grey, 3: RGB, 4: RGB and opacity
+    pixels: Buffer  # uint8 (images, h, w, channels); 1 channel: gray, 3: RGB, 4: RGB and opacity
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Inspected(ToView):
     layouts: list[str]  # possible layouts as an image
     tokens: Tokens | None
     labels: list[str]  # tokens along both axes of attention weights
-    note: str  # what was recognised: attention weights
+    note: str  # what was recognized: attention weights
     storage: MemoryLayout | None
     earlier: str  # the title of the previous recording with a tensor of the same name; "": none
     forward: Rules | None  # the op that made it

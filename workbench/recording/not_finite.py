@@ -147,7 +147,7 @@ def opposite(op: Any, array: Any, result: Any, index: tuple[int, ...]) -> tuple[
     if not hasattr(array, "shape"):
         return ()
     alike = isinstance(op, type) and issubclass(op, Elementwise) or tuple(array.shape) == tuple(result.shape)
-    return values.opposite(array, tuple(result.shape), index) if alike else None
+    return values.opposite(array, result, index) if alike else None
 
 
 def element(array: Any, index: tuple[int, ...] | None) -> Any:

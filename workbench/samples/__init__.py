@@ -89,7 +89,7 @@ def shakespeare() -> str:
 
 
 def photo(name: str) -> Tensor:
-    """A colour photograph.
+    """A color photograph.
 
     Args:
         name: one of `wb.samples.PHOTOS`, "china" or "flower".

@@ -14,7 +14,7 @@ from .. import protocol
 from ..protocol import QuestionKind
 from ..recording.recording import Recording
 from . import judge, sheet
-from .markup import blocks, plain
+from .markup import blocks, inline, plain
 
 Where = tuple[Recording, Any]  # a recording, and the pass that is shown, or None
 
@@ -50,7 +50,7 @@ class Question:
         self.step = step  # where a lesson moves the pass for this question; None: it stays
         self._about = judge.About(lambda: [judge.array_of(one) for one in parts()], ops)
         self.where: Callable[[], Where] | None = None  # the recording and the pass of the question
-        self.feedback = ""
+        self.told = self.because = ""  # about the last answer: a sentence, and `why` if it was right
         self.expected = ""
         self.right = False
         sheet.current.add(self)
@@ -59,6 +59,14 @@ class Question:
     def given(self) -> sheet.Given:
         """The answers given so far."""
         return sheet.current.given(self.name)
+
+    @property
+    def feedback(self) -> str:
+        """What the last answer was told, as text."""
+        return plain(self._feedback())
+
+    def _feedback(self) -> protocol.Formula:
+        return ["p", f"{self.told} " if self.because else self.told, *inline(self.because)]
 
     # -- judging --------------------------------------------------------------------------------------------------------------
 
@@ -72,7 +80,7 @@ class Question:
         try:
             right, told = self.judge(text)
         except judge.Unreadable as error:
-            self.feedback = str(error)
+            self.told = str(error)
             return self.feedback
         given = sheet.current.given(self.name)
         sheet.current.keep(self.name, sheet.Given(text, given.attempts + 1, False, right=right))
@@ -105,7 +113,7 @@ class Question:
         if not given.attempts:
             return
         if given.edited:
-            self.feedback = "The answer was edited in the file and counts no more. Answer again."
+            self.told = "The answer was edited in the file and counts no more. Answer again."
             return
         try:
             right, told = self.judge(given.answer)
@@ -113,13 +121,13 @@ class Question:
             if given.right is not right:
                 sheet.current.keep(self.name, replace(given, right=right))
         except judge.Unreadable as error:
-            self.feedback = str(error)
+            self.told = str(error)
         if given.revealed:
             self.right, self.expected = False, self.known()
 
     def _is(self, right: bool, told: str) -> None:
         self.right = right
-        self.feedback = f"{told} {self.why}".strip() if right else told
+        self.told, self.because = told, self.why if right else ""
         self.expected = self.known() if right else ""
 
     def judge(self, text: str) -> tuple[bool, str]:
@@ -207,7 +215,7 @@ class Question:
         given, state = self.given, self.state
         expected = self.expected if state in ("right", "revealed") else ""
         return protocol.Question(
-            self.name, self.prompt, self.kind, self.choices, given.answer, given.attempts, state, self.feedback, expected, self.points
+            self.name, self.prompt, self.kind, self.choices, given.answer, given.attempts, state, self._feedback(), expected, self.points
         )
 
     def __repr__(self) -> str:

@@ -315,9 +315,9 @@ def small(task: Task, batches: int = 7, size: int = 32) -> Program:
     try:
         if task == "classes":
             layers = [nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 3)]
-            centres = 2 * engine.randn(3, 8)
+            centers = 2 * engine.randn(3, 8)
             labels = [engine.randint(0, 3, (size,)) for _ in range(batches)]
-            data = [(centres[y] + engine.randn(size, 8), y) for y in labels]
+            data = [(centers[y] + engine.randn(size, 8), y) for y in labels]
             loss: Callable = F.cross_entropy
         else:
             layers = [nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1)]

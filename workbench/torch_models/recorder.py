@@ -295,7 +295,7 @@ class TorchRecorder:
                              sources=sources)  # fmt: skip
         self._begun()
 
-    # -- modules and optimisers ----------------------------------------------------------------------------------------------
+    # -- modules and optimizers ----------------------------------------------------------------------------------------------
 
     def enter(self, module: Any, args: tuple) -> None:
         """A module is called."""

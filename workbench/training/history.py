@@ -10,10 +10,11 @@ from typing import Any
 import numpy
 
 from engine.nn import Module
-from engine.optim import Optimizer
 
 from ..inspector import gradient_flow
 from ..inspector.gradient_flow import GradientRow
+from ..torch_models.arrays import Seen
+from ..torch_models.loaded import is_module
 from .curve import Curve, later
 from .hooks import Hooks
 from .table import COLUMNS, ModuleHistory, ParameterHistory, Quantity
@@ -36,9 +37,9 @@ class History:
         note: a sentence that says how many steps were seen and how many are kept.
     """
 
-    def __init__(self, model: Module, optimizer: Optimizer | None = None, every: int = 1, keep: int = KEEP) -> None:
-        if not isinstance(model, Module):
-            raise TypeError(f"wb.history takes an engine.nn.Module, got {type(model).__name__}.")
+    def __init__(self, model: Any, optimizer: Any = None, every: int = 1, keep: int = KEEP) -> None:
+        if not isinstance(model, Module) and not is_module(model):
+            raise TypeError(f"wb.history takes an nn.Module, of the engine or of PyTorch, got {type(model).__name__}.")
         for name, value, least in (("every", every, 1), ("keep", keep, 2)):
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise ValueError(f"wb.history: {name} is an integer number of steps, {least} or more; got {value!r}.")
@@ -201,5 +202,6 @@ class History:
 
 def knowing(subject: Any) -> tuple[History, str] | None:
     """The newest history that records this parameter or module, and its name there; None if there is none."""
+    subject = subject.of if isinstance(subject, Seen) else subject
     found = [(h, name) for h in living if (name := h._hooks.name_of(subject)) is not None]
     return max(found, key=lambda pair: pair[0]._hooks.born, default=None)

@@ -13,6 +13,9 @@ from engine.nn import Module
 from engine.nn.parameter import is_lazy
 
 from ..inspector import capturing, library
+from ..torch_models.arrays import numpy_of
+from ..torch_models.loaded import is_module, is_tensor, torch
+from ..torch_models.recorder import bookkeeping
 from .table import Measurement, ModuleHistory, ParameterHistory, Quantity, measured
 
 if TYPE_CHECKING:
@@ -28,13 +31,13 @@ class Hooks:
     arrives, and ends when a parameter gets a second gradient, the model runs forward again, or the history is read.
     """
 
-    def __init__(self, history: History, model: Module, optimizer: Any) -> None:
+    def __init__(self, history: History, model: Any, optimizer: Any) -> None:
         self.history, self.model, self.optimizer = weakref.ref(history), model, optimizer
         self.born = next(_births)
         self.aliases: dict[str, str] = {}  # further names of tied parameters
         self.shapes: dict[str, tuple[int, ...]] = {}
         self.handles: dict[tuple[str, str], Any] = {}  # by kind of subject and its name
-        self._hooked: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()  # modules and leaf nodes with a hook
+        self._hooked: dict[tuple[str, str], weakref.ref] = {}  # modules and leaves with a hook
         self._outputs: dict[str, Measurement] = {}  # of the current or last forward pass
         self._calls: dict[str, int] = {}
         self._before: dict[str, Any] = {}  # copies of the weights before the step
@@ -44,7 +47,9 @@ class Hooks:
         self._forward = False  # whether a forward pass has run since the last step ended
         if optimizer is not None:
             if not hasattr(optimizer, "register_step_post_hook"):
-                raise TypeError(f"wb.history: optimizer is an engine.optim.Optimizer, got {type(optimizer).__name__}.")
+                raise TypeError(
+                    f"wb.history: optimizer is an optim.Optimizer, of the engine or of PyTorch, got {type(optimizer).__name__}."
+                )
             own = {id(p) for p in model.parameters()}
             if not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
                 raise ValueError(
@@ -86,16 +91,21 @@ class Hooks:
         """Hook modules (and, without an optimizer, parameters) that have no hook yet; lazy layers get theirs after the first forward."""
         self._name()
         for name, module in self.model.named_modules():
-            if module not in self._hooked:
+            if not self._hangs_on(module, "module", name):
                 self._hang_on(module, "module", name, module.register_forward_hook(self._weak("_output", name)))
         if self.optimizer is None:
             for name, p in self._parameters():
-                if p.requires_grad and p.node not in self._hooked:
-                    self._hang_on(p.node, "parameter", name, p.register_post_accumulate_grad_hook(self._weak("_gradient", name)))
+                leaf = p if is_tensor(p) else p.node
+                if p.requires_grad and not self._hangs_on(leaf, "parameter", name):
+                    self._hang_on(leaf, "parameter", name, p.register_post_accumulate_grad_hook(self._weak("_gradient", name)))
+
+    def _hangs_on(self, subject: Any, kind: str, name: str) -> bool:
+        held = self._hooked.get((kind, name))
+        return held is not None and held() is subject
 
     def _hang_on(self, subject: Any, kind: str, name: str, handle: Any) -> None:
         """Keep the handle, and remove the hook of an earlier subject with this name, such as a replaced parameter."""
-        self._hooked[subject] = name
+        self._hooked[kind, name] = weakref.ref(subject)
         if (kind, name) in self.handles:
             self.handles[kind, name].remove()
         self.handles[kind, name] = handle
@@ -108,7 +118,7 @@ class Hooks:
                 self.aliases[name] = first[id(p)]
             elif name not in history.parameters:
                 history.parameters[name] = ParameterHistory(name, Quantity(history), Quantity(history), Quantity(history))
-            if not is_lazy(p):
+            if not _is_lazy(p):
                 self.shapes[first[id(p)]] = tuple(p.shape)
         for name, module in self.model.named_modules():
             if name not in history.modules:
@@ -119,15 +129,23 @@ class Hooks:
         assert history is not None  # the hooks are removed with their history
         return history
 
-    def _parameters(self) -> list[tuple[str, Tensor]]:
-        return [(name, p) for name, p in self.model.named_parameters() if not is_lazy(p)]
+    def _parameters(self) -> list[tuple[str, Any]]:
+        return [(name, p) for name, p in self.model.named_parameters() if not _is_lazy(p)]
+
+    def _weights(self) -> dict[str, Any]:
+        """A copy of each parameter's values, by its name."""
+        return {name: array.copy() for name, p in self._parameters() if (array := _array(p)) is not None}
 
     def name_of(self, subject: Any) -> str | None:
         """The name of this parameter or module in the model, compared by identity."""
-        named = self.model.named_modules() if isinstance(subject, Module) else self.model.named_parameters()
+        is_one = isinstance(subject, Module) or is_module(subject)
+        named = self.model.named_modules() if is_one else self.model.named_parameters()
         return next((name for name, one in named if one is subject), None)
 
     # -- a step -----------------------------------------------------------------------------------------------------------------
+
+    def _tracks(self) -> bool:
+        return torch().is_grad_enabled() if is_module(self.model) else is_grad_enabled()
 
     def _due(self) -> bool:
         history = self._owner()
@@ -139,7 +157,7 @@ class Hooks:
         return self._forward
 
     def _forward_begins(self, module: Any, args: Any) -> None:
-        if not is_grad_enabled() or module is not self.model:
+        if not self._tracks() or module is not self.model:
             return
         self.settle()
         self._forward = True
@@ -148,21 +166,21 @@ class Hooks:
             self._hang()
 
     def _output(self, name: str, module: Any, args: Any, output: Any) -> None:
-        if not is_grad_enabled() or self._hooked.get(module) != name:  # a deep copy of the model has copies of the hooks
+        if not self._tracks() or not self._hangs_on(module, "module", name):  # a deep copy of the model has copies of the hooks
             return
         self._forward = True
         if not self._due():
             return
         self._calls[name] = self._calls.get(name, 0) + 1
         if self._calls[name] == 1:
-            tensor = _first_tensor(output)
-            if tensor is not None:
-                (self._outputs[name],) = self._measured([tensor.array])
+            array = _array(_first_tensor(output))
+            if array is not None:
+                (self._outputs[name],) = self._measured([array])
         if module is self.model:
             self._hang()  # lazy parameters have their shape now
 
     def _step_begins(self, *_: Any) -> None:
-        self._before = {name: p.array.copy() for name, p in self._parameters()} if self._due() else {}
+        self._before = self._weights() if self._due() else {}
 
     def _step_ended(self, *_: Any) -> None:
         if self._due():
@@ -171,8 +189,8 @@ class Hooks:
             # a parameter that got its shape in the optimizer's closure, during the step, is not among them
             there = [(history.parameters[name], p, self._before[name]) for name, p in self._parameters() if name in self._before]
             self._put([(one.weight, before) for one, _, before in there])
-            self._put([(one.grad, p.grad.array) for one, p, _ in there if p.grad is not None])
-            self._put([(one.update, _apart(p.array, before)) for one, p, before in there])
+            self._put([(one.grad, grad) for one, p, _ in there if (grad := _array(p.grad)) is not None])
+            self._put([(one.update, _apart(_array(p), before)) for one, p, before in there])
             self._end_row(history)
         self._before = {}
         self._count()
@@ -201,16 +219,16 @@ class Hooks:
 
     # -- without an optimizer -----------------------------------------------------------------------------------------------------
 
-    def _gradient(self, name: str, tensor: Tensor) -> None:
+    def _gradient(self, name: str, tensor: Any) -> None:
         if name in self._arrived:
             self.settle()
         due = self._due()
         if not self._arrived:
             self._updated()
             if due:
-                self._before = {n: p.array.copy() for n, p in self._parameters()}
-        grad = tensor.grad
-        self._arrived[name] = self._measured([grad.array])[0] if due and grad is not None else None
+                self._before = self._weights()
+        grad = _array(tensor.grad)
+        self._arrived[name] = self._measured([grad])[0] if due and grad is not None else None
 
     def settle(self) -> None:
         """End the step after a backward pass, if gradients have arrived. A no-op with an optimizer."""
@@ -235,7 +253,7 @@ class Hooks:
         history = self._owner()
         if step % history.stride == 0:  # it is still kept
             there = [(history.parameters[name].update, p, before[name]) for name, p in self._parameters() if name in before]
-            self._put([(update, _apart(p.array, old)) for update, p, old in there], step)
+            self._put([(update, _apart(_array(p), old)) for update, p, old in there], step)
 
 
 def _apart(now: Any, before: Any) -> Any:
@@ -243,9 +261,21 @@ def _apart(now: Any, before: Any) -> Any:
     return library(before).subtract(now, before, out=before)
 
 
-def _first_tensor(value: Any) -> Tensor | None:
+def _array(tensor: Any) -> Any:
+    """The values; None if there is no tensor, or if one of PyTorch's has none. PyTorch's are copied from a GPU."""
+    if not is_tensor(tensor):
+        return None if tensor is None else tensor.array
+    with bookkeeping():
+        return numpy_of(tensor)
+
+
+def _is_lazy(p: Any) -> bool:
+    return torch().nn.parameter.is_lazy(p) if is_tensor(p) else is_lazy(p)
+
+
+def _first_tensor(value: Any) -> Any:
     """The tensor in a module's output: the output itself, or the first tensor in a tuple, list or dict."""
-    if isinstance(value, Tensor):
+    if isinstance(value, Tensor) or is_tensor(value):
         return value
     if isinstance(value, dict):
         value = list(value.values())

@@ -1,7 +1,7 @@
 """Per-sample gradients of a parameter, from the gradients that reached the ops that use it in the backward pass.
 
 An op's derivative is linear in the upstream gradient: with all samples but one set to zero it gives that sample's share, and the
-shares sum to the gradient. If samples interact after the parameter was used, as in batch normalisation, a sample's share is the
+shares sum to the gradient. If samples interact after the parameter was used, as in batch normalization, a sample's share is the
 gradient that came back through its own outputs.
 """
 

@@ -10,7 +10,7 @@ from .progress import SHOWN, Track
 
 _POINTS = 100  # per curve at most
 _WIDTH, _HEIGHT, _LEFT = 200, 56, 4
-_LINE, _BAD = "#2f83c5", "#d55e00"  # both 3:1 on white and on JupyterLab's dark grey
+_LINE, _BAD = "#2f83c5", "#d55e00"  # both 3:1 on white and on JupyterLab's dark gray
 _BAR = "width:180px;height:12px;vertical-align:middle"
 
 
@@ -23,8 +23,8 @@ def html(tracks: list[Track]) -> str:
 def _track(track: Track, depth: int) -> str:
     title = f"<b>{escape(track.title)}</b> " if track.title else ""
     known = track.total is not None and track.done <= track.total
-    colour = _BAD if track.ended and not track.whole else _LINE
-    look = f'aria-label="{escape(track.title or "Progress", quote=True)}" style="{_BAR};accent-color:{colour}"'
+    color = _BAD if track.ended and not track.whole else _LINE
+    look = f'aria-label="{escape(track.title or "Progress", quote=True)}" style="{_BAR};accent-color:{color}"'
     if track.whole:
         bar = f'<progress {look} value="1" max="1"></progress>'
     elif known:

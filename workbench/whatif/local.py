@@ -28,7 +28,7 @@ STRUCTURES = {
     "sums": "sums: each result adds up elements of its own group",
     "blocks": "block diagonal: groups of results depend on groups of inputs",
     "triangular": "triangular: each result depends on the input up to its own place",
-    "banded": "banded: each result depends on neighbours in the input",
+    "banded": "banded: each result depends on neighbors in the input",
     "sparse": "sparse: each result depends on few elements of the input",
     "dense": "dense: every result depends on every element of the input",
 }

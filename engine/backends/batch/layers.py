@@ -42,7 +42,7 @@ def folded(name: str, xp: Namespace, x: Any, *rest: Any, **more: Any) -> Any:
     return tuple(map(shaped, found)) if isinstance(found, tuple) else shaped(found)
 
 
-# -- normalisation -------------------------------------------------------------------------------------------
+# -- normalization -------------------------------------------------------------------------------------------
 
 
 @rule("normalize", "normalize_input")

@@ -12,7 +12,7 @@ import numpy
 
 from ...base.layout import common_axes, strides_of
 
-MOST_DIMS = 8  # of `Layout` in common.cuh, after dimensions that are neighbours in memory are merged
+MOST_DIMS = 8  # of `Layout` in common.cuh, after dimensions that are neighbors in memory are merged
 SMALL = 1 << 31  # offsets below it are computed in 32 bits
 
 
@@ -29,7 +29,7 @@ class Plan(NamedTuple):
 def plan(arrays: tuple, outputs: int) -> Plan | None:
     """How to compute results from arrays that broadcast, each given by its shape, strides in bytes and dtype.
 
-    Dimensions that are neighbours in all arrays are merged. Returns None if the shapes do not broadcast or more than MOST_DIMS stay.
+    Dimensions that are neighbors in all arrays are merged. Returns None if the shapes do not broadcast or more than MOST_DIMS stay.
     """
     try:
         shape = numpy.broadcast_shapes(*[own for own, _, _ in arrays])

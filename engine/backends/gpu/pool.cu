@@ -8,7 +8,7 @@ typedef computed<T> C;
 struct Pool {
   I count, channels, x[5], y[5], z[5];  // threads; strides of arrays of the input's size, of the pooled size, and of the taps
   int32_t in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
-  int32_t last;  // whether channels are innermost in memory, so that neighbouring threads have neighbouring channels
+  int32_t last;  // whether channels are innermost in memory, so that neighboring threads have neighboring channels
 };
 
 template <typename E> struct Lowest { static INLINE E value() { return (E)-1 < 0 ? (E)((uint64_t)1 << (8 * sizeof(E) - 1)) : (E)0; } };

@@ -1,8 +1,8 @@
 // Reductions: R is one of the structs below, T the type of the elements.
 //
 // An array is seen as (outer, runs, inner, length), where `runs` and `length` are reduced, and each (outer, inner) is an output. `rows`
-// gives an output to neighbouring threads, which read along `length`. `columns` is for a length of 1: neighbouring threads have
-// neighbouring outputs. Where outputs are few, each is reduced in several parts, which `merge` puts together in a fixed order.
+// gives an output to neighboring threads, which read along `length`. `columns` is for a length of 1: neighboring threads have
+// neighboring outputs. Where outputs are few, each is reduced in several parts, which `merge` puts together in a fixed order.
 
 // -- types -------------------------------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ typedef R::Out Out;
 constexpr int BLOCK = 256, WIDE = 16 / sizeof(T);
 static_assert(sizeof(A) <= 48, "the memory for partial results is too small");
 
-// Merge the accumulators of threads with the same number modulo `low`, within each `high` neighbouring threads; the first `low` get them.
+// Merge the accumulators of threads with the same number modulo `low`, within each `high` neighboring threads; the first `low` get them.
 INLINE A over_threads(const R& r, A a, int high, int low, A* held) {
   __syncthreads();
   held[threadIdx.x] = a;

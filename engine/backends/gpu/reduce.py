@@ -49,7 +49,7 @@ class Plan(NamedTuple):
 @functools.lru_cache(4096)
 def form(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int, int] | None:
     """Return a row-major shape as (outer, runs, inner, length), where `axes` are runs and length; None if it has no such form."""
-    groups: list[list] = []  # [whether it is reduced, its size], of neighbouring dimensions, the last ones first
+    groups: list[list] = []  # [whether it is reduced, its size], of neighboring dimensions, the last ones first
     for d in reversed(range(len(shape))):
         if shape[d] != 1:
             if groups and groups[-1][0] == (d in axes):

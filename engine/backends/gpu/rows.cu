@@ -1,7 +1,7 @@
 // Operations along rows: softmax, cross-entropy, normalization. T: the type of the elements; all arithmetic is in C, at least float.
 //
 // A row has `cols` elements, `inner` apart; with inner > 1, that many rows are interleaved. `lanes` threads work on a row, and `side` rows
-// are side by side in neighbouring threads; both are powers of 2. `wide`: rows are contiguous, and can be read 16 bytes at a time.
+// are side by side in neighboring threads; both are powers of 2. `wide`: rows are contiguous, and can be read 16 bytes at a time.
 
 typedef computed<T> C;
 constexpr int WIDE = 16 / sizeof(T), HELD = 4;
@@ -138,7 +138,7 @@ template <int N> INLINE void softmax_minus_of(
 
 // -- normalization -----------------------------------------------------------------------------------------------------------
 
-// The elements of p that belong to N neighbouring elements: one for all, or each its own; `absent` without p.
+// The elements of p that belong to N neighboring elements: one for all, or each its own; `absent` without p.
 template <int N> INLINE Vec<C, N> beside(const C* p, int64_t k, bool same, C absent) {
   if (p && !same) return load<N>(p + k);
   Vec<C, N> v;

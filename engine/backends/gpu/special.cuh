@@ -140,7 +140,7 @@ constexpr double TEMME[] = {
   -4.3820360185e-9, 9.147699582e-10, -2.5514194e-11, -5.83077213e-11, 2.4361948e-11, -5.0276693e-12, 1.10044e-13, 3.371763e-13,
   -1.392389e-13, 2.85349e-14, -5.14e-16, -1.9752e-15, 8.1e-16, -1.652e-16};
 
-// The regularised incomplete gamma functions Q (upper) and P of (a, x), whose sum is 1. In double also for float: exponents reach
+// The regularized incomplete gamma functions Q (upper) and P of (a, x), whose sum is 1. In double also for float: exponents reach
 // 100, and then a float's rounding alone changes the result by 1e-5. Loops end at T's precision.
 template <typename T> INLINE double gamma_ratio(double a, double x, bool upper) {
   constexpr double small = SINGLE<T> ? 1e-9 : 4e-16;

@@ -20,7 +20,7 @@ export class CommModel implements Model {
     for (const handler of [...(this.handlers.get(event) ?? [])]) (handler as (...what: unknown[]) => void)(...what);
   }
 
-  /** A widget's synchronised state, which a panel does not have. */
+  /** A widget's synchronized state, which a panel does not have. */
   get(): undefined {
     return undefined;
   }

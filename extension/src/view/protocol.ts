@@ -428,7 +428,7 @@ export interface Question {
   answer: string;
   attempts: number;
   state: "open" | "wrong" | "right" | "revealed";
-  feedback: string;
+  feedback: Formula;
   expected: string;
   points: number;
 }

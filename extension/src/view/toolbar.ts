@@ -114,7 +114,7 @@ export class Toolbar {
     const names = levels.length > 1 ? levels.map(({ name }) => name) : [];
     const shown = [...this.levels.children].map((one) => one.getAttribute("data-level"));
     if (names.join() !== shown.join()) {
-      // If there are several levels of blocks, only the first one is labelled with the word.
+      // If there are several levels of blocks, only the first one is labeled with the word.
       const short = (name: string) => name.replace(/^blocks (?!1$)/, "");
       const choice = (name: string, to: number) => h("button", { "data-level": name, "aria-label": name, click: () => this.events.level(to) }, short(name));
       put(this.levels, ...names.map(choice));

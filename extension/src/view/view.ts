@@ -41,7 +41,7 @@ const LOOK_INSIDE = "This is the program as it ran. Double-click a box to open i
 const WALK = "Next takes one step of the backward pass; Previous undoes it.";
 const BEGIN = "Click a box to see its numbers here. To step through the backward pass, run wb.step(loss) in a cell.";
 const OFFER = "Click a box to see its numbers. This button runs the backward pass, to be stepped through; no .grad changes.";
-const EXPLAINED = "The legend explains every colour, badge, edge and key.";
+const EXPLAINED = "The legend explains every color, badge, edge and key.";
 let views = 0;
 
 /** The parts of the view to show: both, or one if the other is elsewhere on the page. */

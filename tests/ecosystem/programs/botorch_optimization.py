@@ -1,4 +1,4 @@
-"""botorch: surrogates are fitted and acquisition functions maximised over a square."""
+"""botorch: surrogates are fitted and acquisition functions maximized over a square."""
 
 # rtol: 1e-2, because L-BFGS-B stops where the surface is flat
 

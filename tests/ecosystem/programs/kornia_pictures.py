@@ -1,4 +1,4 @@
-"""kornia: filters, colours, geometry, augmentation with gradients, losses, features."""
+"""kornia: filters, colors, geometry, augmentation with gradients, losses, features."""
 
 import json
 import time

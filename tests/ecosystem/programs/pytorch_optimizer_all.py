@@ -1,6 +1,6 @@
 """Every optimizer of pytorch_optimizer takes three steps on a small network."""
 
-# rtol: 2e-3, because some of them orthogonalise by iterations in bfloat16
+# rtol: 2e-3, because some of them orthogonalize by iterations in bfloat16
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Writes optim.json: what torch's optimisers and schedulers do in 10 steps. Needs torch; run it from this folder."""
+"""Writes optim.json: what torch's optimizers and schedulers do in 10 steps. Needs torch; run it from this folder."""
 
 from __future__ import annotations
 

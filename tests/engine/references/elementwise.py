@@ -136,5 +136,6 @@ ELEMENTWISE = (
         "hardshrink": lambda input, lambd=0.5: input * (np.abs(input) > lambd),
         "prelu_kernel": lambda input, weight: np.maximum(input, 0) + weight * np.minimum(input, 0),
         "masked_scale": lambda input, mask, scale: input * mask * scale,
+        "sampled": lambda input, parameter: input,
     }
 )

@@ -1,4 +1,4 @@
-"""Products and factorisations of matrices."""
+"""Products and factorizations of matrices."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ KNOWN = [
     Known("value|gradient", r"\bmode\(", "nan", "PyTorch's mode sorts nans by where they stand."),
     Known("value|gradient", "fft|stft", "nan|inf", "An infinity times 0 in a sum of a Fourier transform depends on how the sum is split."),
     Known("value", "threshold|searchsorted|bucketize", r"^\d+, not \d+", "PyTorch takes a negative number beside unsigned integers for a large one.", "uint"),
-    Known("gradient", r"autograd\.grad|backward", "", "PyTorch's second derivative of weight normalisation is not that of finite differences; this one is.", rf"{_TWICE[:4]}(?=.*weight_norm){_TWICE[4:]}"),
+    Known("gradient", r"autograd\.grad|backward", "", "PyTorch's second derivative of weight normalization is not that of finite differences; this one is.", rf"{_TWICE[:4]}(?=.*weight_norm){_TWICE[4:]}"),
     Known("dtype", "autocast.*pinv", "", "PyTorch's pseudoinverse ends in a product of half precision under autocast."),
     Known("version|after refusal", "", ": version ", "A version is one of memory here, also of what `.data` shows.", r"\.data\b"),
     Known("version", "out=", "", "A function that is made of ops may write `out=` once or twice."),

@@ -1,4 +1,4 @@
-"""Lines that belong together: modules and optimisers, double backward, chains of views and writes, `out=` that fits, hooks that come and go."""
+"""Lines that belong together: modules and optimizers, double backward, chains of views and writes, `out=` that fits, hooks that come and go."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ class Scenes:
         ]
 
     def optimiser(self) -> str | None:
-        """Steps of an optimiser on leaves of the program."""
+        """Steps of an optimizer on leaves of the program."""
         leaves = [n for n, x in self.tensors.items() if x.is_leaf and x.requires_grad and self._floating(x)]
         if not leaves:
             return None
@@ -143,7 +143,7 @@ class Scenes:
         )
 
     def twice(self) -> str | None:
-        """A loss, a normalisation or one of the program's expressions, differentiated twice."""
+        """A loss, a normalization or one of the program's expressions, differentiated twice."""
         r = self.random
         a = self.pick(lambda x: self._floating(x) and x.requires_grad) or self.pick(self._floating)
         if a is None:

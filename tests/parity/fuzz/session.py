@@ -152,7 +152,7 @@ class Session:
 
     def _state(self, line: str) -> Difference | None:
         if ".step()" in line:
-            self.versions.clear()  # how often an optimiser writes in a step is its own affair
+            self.versions.clear()  # how often an optimizer writes in a step is its own affair
         told = self._differs()
         if told is None:
             for name, x in self.tensors().items() if self.agreeing else ():

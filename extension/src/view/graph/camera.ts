@@ -14,7 +14,7 @@ export function zoomAt(camera: Camera, factor: number, x: number, y: number): Ca
   return { k, x: x - ((x - camera.x) * k) / camera.k, y: y - ((y - camera.y) * k) / camera.k };
 }
 
-/** The camera that centres the whole of `bounds` in a window, enlarged to scale `most` at the most. */
+/** The camera that centers the whole of `bounds` in a window, enlarged to scale `most` at the most. */
 export function fitted(bounds: readonly [number, number, number, number], width: number, height: number, margin: number, most = 1): Camera {
   const [x, y, w, h] = bounds;
   const k = Math.min(most, Math.max(LEAST, Math.min((width - 2 * margin) / Math.max(1, w), (height - 2 * margin) / Math.max(1, h))));

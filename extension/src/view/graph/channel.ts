@@ -57,7 +57,7 @@ function cost(a: Reach, b: Reach): number {
   return count;
 }
 
-/** An order of tracks with few crossings: a good start, then neighbours are swapped while that helps. */
+/** An order of tracks with few crossings: a good start, then neighbors are swapped while that helps. */
 function ordered(reaches: readonly Reach[]): Reach[] {
   // Results that go right start best from the right, those that go left from the left.
   const middle = ({ to }: Reach) => to.reduce((sum, end) => sum + end, 0) / to.length;

@@ -1,15 +1,15 @@
-// Coordinates across the flow, with straight lanes and boxes aligned with their neighbours: Brandes and Köpf 2001, with ports, then
+// Coordinates across the flow, with straight lanes and boxes aligned with their neighbors: Brandes and Köpf 2001, with ports, then
 // medians.
 
 import type { Span } from "./order";
 
-/** The problem to solve; positions are those of centres. */
+/** The problem to solve; positions are those of centers. */
 export interface Field {
   rows: readonly (readonly number[])[];
   spans: readonly Span[];
   shift: readonly number[]; // for each span: the preferred offset of the second end from the first
   weight: readonly number[]; // and its weight
-  apart(left: number, right: number): number; // least distance between two neighbours in a row
+  apart(left: number, right: number): number; // least distance between two neighbors in a row
   isLane(vertex: number): boolean;
   count: number;
 }
@@ -107,7 +107,7 @@ function aligned(field: Field, near: readonly Near[][], crossing: ReadonlySet<st
       }
     }
   }
-  // Places the blocks in order, each as close to its neighbour as allowed; then moves loose blocks towards their neighbours.
+  // Places the blocks in order, each as close to its neighbor as allowed; then moves loose blocks towards their neighbors.
   const after = new Map<number, [number, number][]>();
   const waits = new Int32Array(field.count);
   for (const row of rows) {

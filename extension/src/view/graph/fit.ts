@@ -62,7 +62,7 @@ export function firstView(scene: Scene, window: Window, aim?: Box): Camera {
   return viewOf(scene, window, k, at ? at.x + at.w / 2 : 0, at ? at.y + at.h / 2 : 0);
 }
 
-/** Centres a point of the scene, but shows at most a margin beyond the scene's bounds. */
+/** Centers a point of the scene, but shows at most a margin beyond the scene's bounds. */
 export function viewOf({ bounds, direction }: Scene, { w, h }: Window, k: number, x: number, y: number): Camera {
   const [, , width, height] = bounds;
   const down = direction === "down";

@@ -42,14 +42,14 @@ export class Minimap {
     this.stale = true;
   }
 
-  /** Reads the colours again and repaints. */
+  /** Reads the colors again and repaints. */
   repaint(): void {
     this.colours = null;
     this.stale = true;
     if (!this.element.hidden) this.later();
   }
 
-  /** Paints in the next frame: reading colours right after the picture has changed would lay out the whole page twice. */
+  /** Paints in the next frame: reading colors right after the picture has changed would lay out the whole page twice. */
   private later(): void {
     this.frameAsked ||= requestAnimationFrame(() => {
       this.frameAsked = 0;

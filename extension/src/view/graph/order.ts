@@ -9,7 +9,7 @@ export interface Link {
 export const ENTRY = -1;
 export const EXIT = -2;
 
-/** A piece of a link between two neighbouring rows. */
+/** A piece of a link between two neighboring rows. */
 export interface Span {
   from: number; // vertices
   to: number;
@@ -184,7 +184,7 @@ function leansLeft(rows: readonly number[][]): boolean {
 }
 
 interface End {
-  other: number; // vertex in the neighbouring row
+  other: number; // vertex in the neighboring row
   share: number; // position on the other vertex
   own: number; // position on this one
 }
@@ -256,7 +256,7 @@ function median(values: number[]): number | null {
   return left + right ? (values[m - 1]! * right + values[m]! * left) / (left + right) : (values[m - 1]! + values[m]!) / 2;
 }
 
-/** Swaps neighbours in a row while that reduces crossings. */
+/** Swaps neighbors in a row while that reduces crossings. */
 function swapPairs(rows: readonly number[][], above: readonly End[][], below: readonly End[][], place: Float64Array): void {
   const saved = (near: readonly End[][], v: number, w: number): number => {
     let gain = 0;
@@ -283,7 +283,7 @@ function swapPairs(rows: readonly number[][], above: readonly End[][], below: re
   }
 }
 
-/** Crossings between neighbouring rows, counted by inversions in a Fenwick tree. */
+/** Crossings between neighboring rows, counted by inversions in a Fenwick tree. */
 function crossingsOf(rows: readonly number[][], below: readonly End[][], place: Float64Array): number {
   let total = 0;
   for (const row of rows) {

@@ -160,7 +160,7 @@ export class GraphPane {
     return drawn;
   }
 
-  /** Highlights the trace and the neighbours of the selected node. `soon`: another scene is about to be shown. */
+  /** Highlights the trace and the neighbors of the selected node. `soon`: another scene is about to be shown. */
   trace({ recording, open, selected, trace }: State, soon: boolean): void {
     this.lit = recording ? litOf(recording, open, selected, trace) : NONE_LIT;
     this.element.classList.toggle("traced", trace !== null);
@@ -204,7 +204,7 @@ export class GraphPane {
     this.glide({ k: to, x: across && to === k ? x : goal.x, y: along && to === k ? y : goal.y });
   }
 
-  /** Repaints after the colours have changed. */
+  /** Repaints after the colors have changed. */
   repaint(): void {
     this.minimap.repaint();
   }

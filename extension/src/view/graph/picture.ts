@@ -1,4 +1,4 @@
-// Exports the whole graph, with its marks, as a stand-alone SVG whose colours do not depend on the page's style sheet.
+// Exports the whole graph, with its marks, as a stand-alone SVG whose colors do not depend on the page's style sheet.
 
 import { s } from "../dom";
 import { drawBox, drawWire, markBox, markWire } from "./draw";
@@ -8,7 +8,7 @@ import { marksOf } from "./marks";
 import sceneCss from "./scene.css";
 import { START, type Direction, type State } from "../store";
 
-/** Looks up a colour by its name in scene.css; for "" the light theme's colour is used. */
+/** Looks up a color by its name in scene.css; for "" the light theme's color is used. */
 export type Palette = (name: string) => string;
 
 export const LIGHT: Record<string, string> = {

@@ -50,7 +50,7 @@ export function placeBoxes(sizes: readonly Size[], ports: readonly (Ports | null
   const inRow = new Set([...rows[0]!, ...rows.at(-1)!]);
   const half = (vertex: number) => (vertex < boxes ? sizes[vertex]!.cross / 2 : 0);
   const gap = (a: number, b: number) => (inRow.has(a) ? PORTS : a < boxes ? (b < boxes ? GAP_CROSS : BESIDE) : b < boxes ? BESIDE : LANES);
-  // Two open groups are aligned by their centres rather than their ports, since a row of iterations would otherwise drift to one side.
+  // Two open groups are aligned by their centers rather than their ports, since a row of iterations would otherwise drift to one side.
   const whole = (vertex: number, other: number) => vertex < boxes && ports[vertex] && other < boxes && ports[other];
   const leaves = (vertex: number, net: number) => (vertex < boxes ? exitOffset(sizes, ports, vertex, net) - half(vertex) : 0);
   const enters = (vertex: number, net: number) => (vertex < boxes ? entryOffset(sizes, ports, vertex, net) - half(vertex) : 0);

@@ -1,4 +1,4 @@
-// Nodes between others: neighbours, all paths between two nodes, everything that leads to the inputs or to the loss.
+// Nodes between others: neighbors, all paths between two nodes, everything that leads to the inputs or to the loss.
 
 import type { Recording } from "../store";
 import type { Tree } from "./tree";

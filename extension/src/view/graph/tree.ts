@@ -100,7 +100,7 @@ export function buildTree(nodes: Nodes, edges: Edges, groupList: readonly Group[
   const consumers = endsOf(size, edges.source, edges.target);
   const place = new Int32Array(size);
   for (let node = 0; node < size; node++) {
-    // neighbours are usually in the same group
+    // neighbors are usually in the same group
     place[node] = node && nodes.group[node] === nodes.group[node - 1] ? place[node - 1]! : places.of(nodes.group[node]!);
   }
   const wraps = live ? new Map<number, number[]>() : unwrapSingles(nodes, place, places, consumers);

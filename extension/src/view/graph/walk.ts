@@ -16,7 +16,7 @@ function within(recording: Recording, key: string, node: number): boolean {
   return false;
 }
 
-/** The first neighbour against (`up`) or along the edges. */
+/** The first neighbor against (`up`) or along the edges. */
 export function alongEdge(recording: Recording, open: ReadonlySet<number>, key: string, up: boolean): string | null {
   const { edges, tree } = recording;
   const near = up ? edges.target : edges.source;

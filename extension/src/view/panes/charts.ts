@@ -91,7 +91,7 @@ const PARTS = [
   ["positive", "+", "positive"],
 ] as const;
 
-/** Shares of NaN, infinite, negative, zero and positive elements, each identified by a glyph, never by colour alone. */
+/** Shares of NaN, infinite, negative, zero and positive elements, each identified by a glyph, never by color alone. */
 export function drawHealth(summary: Summary): HTMLElement {
   const parts = PARTS.filter(([key]) => summary[key] > 0);
   if (!parts.length) return h("div", { class: "health" }, "no elements");

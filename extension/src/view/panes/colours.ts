@@ -1,16 +1,16 @@
-// The colours of a tensor's elements: diverging around zero, with separate colours for NaN and infinities.
+// The colors of a tensor's elements: diverging around zero, with separate colors for NaN and infinities.
 
 import { numberText } from "../words";
 
 type Colour = readonly [number, number, number];
 
-// From blue through a neutral middle to orange: distinguishable for colour-blind readers, and dark enough at both ends.
+// From blue through a neutral middle to orange: distinguishable for color-blind readers, and dark enough at both ends.
 const NEGATIVE: Colour = [33, 102, 172];
 const POSITIVE: Colour = [200, 80, 10];
 const NAN: Colour = [214, 0, 108];
 const INFINITE: Colour = [122, 0, 184];
 
-/** The colour of an element on a scale that ends at ± `extent`. */
+/** The color of an element on a scale that ends at ± `extent`. */
 function colourOf(value: number, extent: number, dark: boolean): Colour {
   if (Number.isNaN(value)) return NAN;
   if (!Number.isFinite(value)) return INFINITE;
@@ -26,7 +26,7 @@ export function heatColour(value: number, extent: number, dark: boolean): string
   return `rgb(${colourOf(value, extent, dark).join(" ")})`;
 }
 
-/** Black or white, whichever is more readable on the element's colour, by WCAG's relative luminance. */
+/** Black or white, whichever is more readable on the element's color, by WCAG's relative luminance. */
 export function heatInk(value: number, extent: number, dark: boolean): string {
   const [r, g, b] = colourOf(value, extent, dark).map((part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4)) as [number, number, number];
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";

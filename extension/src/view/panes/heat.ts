@@ -1,4 +1,4 @@
-// Heat maps of two axes of a tensor, side by side along a third, on one canvas; colours diverge around zero, NaN and infinities get glyphs.
+// Heat maps of two axes of a tensor, side by side along a third, on one canvas; colors diverge around zero, NaN and infinities get glyphs.
 
 import { readBuffer } from "../buffers";
 import { h } from "../dom";
@@ -13,7 +13,7 @@ const CAPTION = 14;
 const LONGEST_LABEL = 64; // pixels
 const LISTED = 24; // rows and columns in the table, at most
 
-/** The end of the colour scale: the largest magnitude, or a percentile of the magnitudes. */
+/** The end of the color scale: the largest magnitude, or a percentile of the magnitudes. */
 export type Range = "max" | "99" | "95";
 
 export interface HeatData {
@@ -22,7 +22,7 @@ export interface HeatData {
   cols: number;
   values: ArrayLike<number>;
   marks: ArrayLike<number>; // bits: 1 for NaN, 2 for +Inf, 4 for −Inf in the cell
-  extent: number; // the colour scale ends at ± this
+  extent: number; // the color scale ends at ± this
   pooled: boolean;
 }
 
@@ -223,7 +223,7 @@ function describe(heat: Heat, data: HeatData): string {
   return `${many}, from ${numberText(-data.extent)} to ${numberText(data.extent)}`;
 }
 
-/** Notes what colours cannot show: NaN and infinities, cells beyond the range, and pictures left out. */
+/** Notes what colors cannot show: NaN and infinities, cells beyond the range, and pictures left out. */
 function noted(data: HeatData, heat: Heat): HTMLElement | null {
   const counts = [1, 2, 4].map((bit) => Array.prototype.filter.call(data.marks, (mark: number) => mark & bit).length);
   const beyond = Array.prototype.filter.call(data.values, (value: number) => Number.isFinite(value) && Math.abs(value) > data.extent).length;

@@ -98,7 +98,7 @@ export function momentText(seconds: number, longest: number, step: number): stri
 }
 
 export interface Look {
-  lanes: readonly [string, string]; // colours
+  lanes: readonly [string, string]; // colors
   text: string;
   quiet: string;
   line: string;
@@ -154,7 +154,7 @@ export function drawEvents(
     }
     const from = Math.max(-2, x);
     const wide = Math.min(width + 2, right) - from;
-    // separates neighbours of the same colour; each op has the same shade everywhere
+    // separates neighbors of the same color; each op has the same shade everywhere
     paint(context, look, lane, other ? 0.15 : SHADES[events.op[at]! % SHADES.length]!, from, Math.max(1, wide - (wide > 3 ? 1 : 0)));
     filled[lane] = right;
     if (wide > 26 && !other) label(context, events.names[events.op[at]!]!, Math.max(0, from), wide, lane, look);

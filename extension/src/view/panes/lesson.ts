@@ -1,14 +1,16 @@
 // The lesson tab: one page of a lesson at a time, its question, and the costs of forward and reverse mode.
 
-import { h, put, setAttribute, setText, type Child } from "../dom";
+import { h, put, setAttribute, setText } from "../dom";
 import { icon } from "../icons";
-import type { Lesson, Page } from "../protocol";
+import type { Lesson, Page, Rules } from "../protocol";
 import { answered, changed, type State } from "../store";
+import { formula } from "./formula";
 import { markup } from "./markup";
 import { ModesTable } from "./modes";
 import type { Pane, PaneContext } from "./pane";
 import { QuestionCard } from "./question";
-import { fitFormulas, ruleRows } from "./rules";
+import { pillOf } from "./pills";
+import { fitFormulas, ruleRows, UNWRITTEN } from "./rules";
 
 export class LessonPane implements Pane {
   readonly tab = "lesson";
@@ -130,8 +132,16 @@ export class LessonPane implements Pane {
   private rule(page: Page, { pass, depth }: State): HTMLElement | null {
     const step = pass?.steps.get(pass.index);
     if (!step) return null;
-    const rows: Child[] = [ruleRows(step.forward, page.depth || depth), ...step.contributions.map((one) => ruleRows(one.rule, page.depth || depth))];
-    return h("div", { class: "rules secret", "data-testid": "wb-page-rule" }, ...rows);
+    const shown = page.depth || depth;
+    const unwritten = (rule: Rules) => shown === "numbers" && !rule.numbers;
+    const rules = [step.forward, ...step.contributions.map(({ rule }) => rule)];
+    return h(
+      "div",
+      { class: "rules secret", "data-testid": "wb-page-rule" },
+      ruleRows(step.forward, shown, formula(step.forward.shapes)),
+      ...step.contributions.flatMap(({ rule, gradient }) => [ruleRows(rule, shown, formula(rule.shapes)), unwritten(rule) && pillOf(gradient)]),
+      rules.some(unwritten) && h("p", { class: "quiet" }, `Shapes: ${UNWRITTEN}.`),
+    );
   }
 
   /** Sets node, depth and overlay as the page asks for. */

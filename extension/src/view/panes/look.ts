@@ -1,4 +1,4 @@
-// Display settings for a tensor: the role of each axis, the index along the others, heat map or image, and the colour range.
+// Display settings for a tensor: the role of each axis, the index along the others, heat map or image, and the color range.
 
 import { h, setText } from "../dom";
 import type { Inspect, Inspected } from "../protocol";
@@ -90,7 +90,7 @@ export function slider(label: string, value: number, size: number, slide: (to: n
 }
 
 const RANGES: readonly (readonly [Range, string])[] = [
-  ["max", "colours to the largest"],
+  ["max", "colors to the largest"],
   ["99", "to the 99th percentile"],
   ["95", "to the 95th percentile"],
 ];
@@ -99,7 +99,7 @@ const POOLS = [
   ["absmax", "largest of each block"],
 ] as const;
 
-/** The switches above a picture: heat map or image, colour range, and how cells pool elements. */
+/** The switches above a picture: heat map or image, color range, and how cells pool elements. */
 export function lookRow(message: Inspected, look: Look, range: Range, change: (to: Look) => void, setRange: (to: Range) => void): HTMLElement | null {
   const kinds = message.layouts.length
     ? chooser("Picture", [["", "heat map"], ...message.layouts.map((name) => [name, `image ${name}`] as const)], look.image, (image) => change({ ...look, image }), "wb-picture")

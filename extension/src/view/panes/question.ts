@@ -2,7 +2,7 @@
 
 import type { Controller } from "../controller";
 import { h, put, setText } from "../dom";
-import type { Question } from "../protocol";
+import type { Formula, Question } from "../protocol";
 import type { State } from "../store";
 import { nameOf } from "../words";
 import { markup } from "./markup";
@@ -28,12 +28,13 @@ export class QuestionCard {
   private readonly choices: HTMLInputElement[];
   private readonly check = h("button", { type: "submit", class: "wide", "data-testid": "wb-question-check" }, "Check");
   private readonly reveal = h("button", { type: "button", class: "link", "data-testid": "wb-question-reveal", click: () => this.send("reveal") }, "Show the answer");
-  private readonly feedback = h("p", { class: "feedback", role: "status", "data-testid": "wb-question-feedback" });
+  private readonly feedback = h("div", { class: "feedback", role: "status", "data-testid": "wb-question-feedback" });
   private readonly expected = h("output", { class: "expected secret", "data-testid": "wb-question-expected" });
   readonly element: HTMLElement;
   private told = -1;
   private selected: number | null = null; // a node selected before the question appeared is not an answer
   private problem = "";
+  private said = ""; // the feedback as it is shown
   private recalled = false; // the notebook was asked once for an earlier answer
 
   constructor(
@@ -144,7 +145,9 @@ export class QuestionCard {
     const { state, feedback, expected, attempts } = this.question;
     const over = state === "right" || state === "revealed";
     this.element.dataset.state = state;
-    setText(this.feedback, this.problem || feedback);
+    const said: Formula = this.problem ? ["p", this.problem] : feedback;
+    if (JSON.stringify(said) !== this.said) put(this.feedback, ...markup([said])); // only a change is announced
+    this.said = JSON.stringify(said);
     this.feedback.hidden = !this.feedback.textContent;
     setText(this.expected, over && expected ? `It is ${expected}.` : "");
     this.expected.hidden = !this.expected.textContent;

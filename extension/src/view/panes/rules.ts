@@ -6,10 +6,11 @@ import type { Rules, Site, Summary } from "../protocol";
 import type { Depth } from "../store";
 import { numberText, siteText } from "../words";
 
+export const UNWRITTEN = "too many elements to write out, or a value that was not kept";
 export const DEPTHS: readonly Depth[] = ["symbols", "shapes", "numbers"];
 
-/** All three rows, of which only the chosen one is visible. Without a formula, `instead` replaces it, for example with small heat maps. */
-export function ruleRows(rules: Rules, depth: Depth, instead: HTMLElement | null = null): HTMLElement {
+/** All three rows, of which only the chosen one is visible. `instead` replaces numbers that cannot be written out. */
+export function ruleRows(rules: Rules, depth: Depth, instead: Node | null = null): HTMLElement {
   return h(
     "div",
     { class: "rule" },
@@ -18,7 +19,7 @@ export function ruleRows(rules: Rules, depth: Depth, instead: HTMLElement | null
       return h(
         "div",
         { class: "formula", "data-testid": `wb-rule-${name}`, hidden: name !== depth },
-        tree ? formula(tree) : (instead ?? h("span", { class: "quiet" }, "too many elements for a formula, or a value that was not kept: see Value")),
+        tree ? formula(tree) : (instead ?? h("span", { class: "quiet" }, UNWRITTEN)),
       );
     }),
   );

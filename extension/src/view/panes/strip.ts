@@ -69,7 +69,7 @@ function cellOf(rows: number, cols: number, width: number, height: number): [num
   return [Math.min(cell, least(cols, rows, 24)), Math.min(tall, least(rows, cols, 14))];
 }
 
-/** A small matrix as numbers on the heat map's colours; null if it is too large or there is no room. */
+/** A small matrix as numbers on the heat map's colors; null if it is too large or there is no room. */
 function numbered({ cells, rows, cols, label, summary }: Picture, { buffers, dark, width, height = 56 }: StripOptions): HTMLElement | null {
   const fits = rows <= NUMBERED && cols <= NUMBERED && cols * NUMBER_WIDTH <= width && rows * 20 <= height;
   if (!cells || !fits || summary.dtype.startsWith("complex")) return null;

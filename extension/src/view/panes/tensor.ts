@@ -166,7 +166,7 @@ export class TensorPane implements Pane {
       this.more,
       histogram && !values ? drawHistogram(histogram, exact) : null,
       forward ? h("div", { class: "row" }, h("h4", {}, "Made by"), depthSwitch(state.depth, choose)) : null,
-      forward ? ruleRows(forward, state.depth, h("span", { class: "quiet" }, "more elements than can be written out, or a value that was not kept")) : null,
+      forward ? ruleRows(forward, state.depth) : null,
     );
     put(this.facts, ...facts.flatMap(({ label, text }) => [h("dt", {}, label), h("dd", {}, text)]));
     if (!storage) return;

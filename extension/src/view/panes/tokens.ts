@@ -2,6 +2,7 @@
 
 import { h } from "../dom";
 import type { Tokens } from "../protocol";
+import { plural } from "../words";
 
 const INVISIBLE: Record<string, string> = { " ": "␣", "\n": "↵", "\t": "⇥" };
 
@@ -12,9 +13,9 @@ export function visible(text: string): string {
 
 export function drawTokens({ ids, texts, rows, cols, unknown }: Tokens): HTMLElement {
   const shown = texts.reduce((sum, row) => sum + row.length, 0);
-  const words = [`${rows > 1 ? `${rows} rows of ` : ""}${cols} tokens`];
+  const words = [`${rows > 1 ? `${rows} rows of ` : ""}${plural(cols, "token")}`];
   if (shown < rows * cols) words.push(`the first ${shown} are shown`);
-  if (unknown) words.push(`${unknown} ids are not in the vocabulary`);
+  if (unknown) words.push(`${plural(unknown, "id is", "ids are")} not in the vocabulary`);
   return h(
     "figure",
     { class: "tokens", "data-testid": "wb-tokens" },

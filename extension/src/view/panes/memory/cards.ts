@@ -85,7 +85,7 @@ function compare(label: string, bytes: number, most: number): HTMLElement {
   );
 }
 
-/** The machine's memory: the pools, the memory and the utilisation of each GPU, and the process. */
+/** The machine's memory: the pools, the memory and the utilization of each GPU, and the process. */
 export function machine({ gpus, resident }: Bytes): Child[] {
   const process = resident ? [h("span", {}, "the whole process ", h("b", {}, bytesText(resident)))] : [];
   const missing = gpus.find((gpu) => gpu.missing)?.missing;

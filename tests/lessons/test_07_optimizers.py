@@ -19,12 +19,12 @@ def curvatures(*names: str, scaled: bool) -> list[float]:
 
 
 def steps(run: Run, cell: str, *names: str) -> list[float]:
-    """How many steps these optimisers took."""
+    """How many steps these optimizers took."""
     return [run.numbers(cell, rf"{name} +(\d+) steps")[0] for name in names]
 
 
-class TestOptimisers(Lesson):
-    name = "07_optimisers"
+class TestOptimizers(Lesson):
+    name = "07_optimizers"
     answers = {
         "direction": "'almost straight down'",
         "limit": "0.0836",
