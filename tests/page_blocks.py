@@ -13,13 +13,11 @@ def blocks(page: Path, *kinds: str) -> list[tuple[str, str]]:
     return [(kind, text) for kind, text in BLOCK.findall(page.read_text("utf-8")) if kind in kinds]
 
 
-def cells_of(page: Path, until: str = "") -> list[str]:
-    """The Python blocks as cells, after one that loads the workbench; up to the first that contains `until`, else all."""
+def cells_of(page: Path, until: str) -> list[str]:
+    """The Python blocks as cells, after one that loads the workbench, up to the first that contains `until`."""
     cells = ["%load_ext workbench"]
     for _, text in blocks(page, "python"):
         cells.append(text)
-        if until and until in text:
+        if until in text:
             return cells
-    if until:
-        raise ValueError(f"{page.name}: expected a Python block that contains {until!r}, found none")
-    return cells
+    raise ValueError(f"{page.name}: expected a Python block that contains {until!r}, found none")
