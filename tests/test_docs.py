@@ -14,13 +14,15 @@ import pytest
 import workbench as wb
 from engine.core.op import registry
 from grouping import grouped
+from page_blocks import blocks
 from workbench.backward.breakpoints import kept as breakpoints
 from workbench.teach import sheet
 
 ROOT = Path(__file__).parents[1]
+IMAGES = ROOT / "docs" / "images"
+PICTURE_BYTES, ALL_PICTURES_BYTES = 120_000, 2_000_000
 FILES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")))
 PAGES = {path.relative_to(ROOT).as_posix().removeprefix("docs/"): path for path in FILES}
-BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 ELSEWHERE = {
     "as-torch.md": "takes PyTorch's place in the whole process: tests/engine/test_as_torch.py does so, and runs this page",
     "torch.md": "needs torch: tests/workbench/test_torch_models.py runs it",
@@ -60,13 +62,11 @@ def desk(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [name for name, page in PAGES.items() if BLOCK.search(page.read_text("utf-8")) and name.split("/")[0] not in ELSEWHERE]
-)
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if blocks(page, "python") and name.split("/")[0] not in ELSEWHERE])
 def test_the_programs_of_a_page_run_from_top_to_bottom(name, desk):
     names: dict = {"__name__": "__main__"}
     exec(BEFORE.get(name, ""), names)
-    for number, block in enumerate(BLOCK.findall(PAGES[name].read_text("utf-8")), 1):
+    for number, (_, block) in enumerate(blocks(PAGES[name], "python"), 1):
         code = program_of(block).replace("/shared/", f"{desk.as_posix()}/").replace("tests/graphs/", "")
         if "assert_unchanged" in code:
             code = f"import os\nos.environ['WB_UPDATE'] = '1'\n{code}\ndel os.environ['WB_UPDATE']\n{code}"
@@ -78,7 +78,7 @@ def test_the_programs_of_a_page_run_from_top_to_bottom(name, desk):
 
 
 def test_the_rules_that_are_shown_are_the_engines():
-    shown = [ast.parse(block).body[0] for block in BLOCK.findall(PAGES["add-an-op.md"].read_text("utf-8"))]
+    shown = [ast.parse(block).body[0] for _, block in blocks(PAGES["add-an-op.md"], "python")]
     for op in shown:
         assert isinstance(op, ast.ClassDef) and op.name in registry
         real = ast.parse(getsource(registry[op.name])).body[0]
@@ -92,6 +92,26 @@ def test_links_lead_somewhere(name):
     page = PAGES[name]
     for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8")):
         assert (page.parent / link).exists(), f"{name} links to {link}"
+
+
+def test_every_picture_is_made_by_the_script_and_shown_on_its_page():
+    script = ast.parse((ROOT / "docs" / "make_pictures.py").read_text("utf-8"))  # not imported: Playwright takes seconds to load
+    decorators = {each.name: each.decorator_list[0] for each in script.body if isinstance(each, ast.FunctionDef) and each.decorator_list}
+    made = {
+        f"{name.replace('_', '-')}.png": ast.literal_eval(call.args[0]) for name, call in decorators.items() if isinstance(call, ast.Call)
+    }
+    shown = []
+    for name, page in PAGES.items():
+        for alt, link in re.findall(r"!\[(.*?)\]\(([^)]+)\)", page.read_text("utf-8")):
+            assert alt.strip(), f"{name} does not say what is to be seen in {link}"
+            path = (page.parent / link).resolve()
+            if path.parent == IMAGES:
+                shown.append((path.name, name))
+    assert sorted(shown) == sorted(made.items())
+    sizes = {path.name: path.stat().st_size for path in IMAGES.iterdir()}
+    assert sizes.keys() == made.keys()
+    assert not {name: size for name, size in sizes.items() if size > PICTURE_BYTES}
+    assert sum(sizes.values()) <= ALL_PICTURES_BYTES
 
 
 @grouped("name", PAGES)

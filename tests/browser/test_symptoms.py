@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from page_blocks import blocks
+
 PAGES = sorted((Path(__file__).parents[2] / "docs" / "symptoms").glob("*.md"))
-BLOCK = re.compile(r"^```(python|text)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_symptom_leads_to_what_the_page_quotes(lab, page):
     cells, quotes = ["%load_ext workbench"], []
-    for kind, text in BLOCK.findall(page.read_text("utf-8")):
+    for kind, text in blocks(page, "python", "text"):
         if kind == "python":
             cells.append(text)
         else:
