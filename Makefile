@@ -21,7 +21,7 @@ PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist lo
 unexport PYTHONDONTWRITEBYTECODE
 
 .DELETE_ON_ERROR:
-.PHONY: help lab site quick pytest-quick check-changed test check-view check-python pytest gpu gpu-tests gpu-samples gpu-bench lessons parity ecosystem fuzz conformance suite-there \
+.PHONY: help lab site quick pytest-quick check-changed test check-view check-python pytest gpu gpu-tests gpu-samples gpu-bench lessons hub parity ecosystem fuzz conformance suite-there \
   bench build clean
 
 help:
@@ -35,6 +35,7 @@ help:
 	@echo '  make gpu-bench     measure models and ops beside PyTorch    (GPU_PYTHON=python3: another Python, for each of the three)'
 	@echo 'make lessons   run the lessons as a whole, and look at what they reach'
 	@echo 'make site    build the site in site/               (FAST=1: with the lessons in their short form)'
+	@echo 'make hub     as root, set up the JupyterHub of docs/hub.md and test it'
 	@echo 'make parity  install torch, run the tests that compare with it'
 	@echo 'make ecosystem   install libraries that are written for torch, run programs of theirs on torch and on the engine'
 	@echo 'make fuzz    compare random programs with torch for SECONDS=600'
@@ -117,6 +118,13 @@ lessons: $(VENV)/test.stamp
 FAST ?=
 site: $(VENV)/site.stamp
 	$(BIN)/python docs/site/build.py site $(if $(FAST),--fast) $(ARGS)
+
+# Each student gets a Unix account, which takes root, and a Python that every account can read.
+hub: $(VENV)/test.stamp $(VENV)/hub.stamp $(VENV)/hub/node_modules
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/hub -m hub $(ARGS)
+
+$(VENV)/hub/node_modules: | $(VENV)/test.stamp
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --prefix $(VENV)/hub configurable-http-proxy@5
 
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)
