@@ -113,7 +113,7 @@ describe("a lesson", () => {
     expect(at("wb-question-reveal").hidden).toBe(false);
     expect(at("wb-question-expected").hidden).toBe(true);
     show(made, stateOf(lesson(1, { ...QUESTION, answer: "[1, 2]", attempts: 1, state: "revealed", expected: "[3, 4]" })));
-    expect(at("wb-question-expected").textContent).toBe("It is [3, 4].");
+    expect(at("wb-question-expected").textContent).toBe("Answer: [3, 4]");
     expect(input.readOnly).toBe(true);
   });
 

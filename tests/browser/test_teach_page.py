@@ -94,7 +94,7 @@ def test_lesson_by_keys_is_kept_and_presented(lab):
     view.get_by_test_id("wb-question-check").click()
     expect(view.get_by_test_id("wb-question-feedback")).to_have_text("Not right.")
     view.get_by_test_id("wb-question-reveal").click()
-    expect(view.get_by_test_id("wb-question-expected")).to_have_text("It is a small z.")
+    expect(view.get_by_test_id("wb-question-expected")).to_have_text("Answer: a small z")
 
     # presenter mode: the numbers of the rule are hidden until v reveals them; another page hides anew
     view.get_by_test_id("wb-graph").focus()

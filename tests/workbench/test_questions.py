@@ -226,7 +226,7 @@ def test_predict_then_reveal():
     question.answer("41")
     assert question.reveal() == "42"
     assert "counts no more" in question.answer("42")
-    assert question.state == "revealed" and "It is 42." in repr(question)
+    assert question.state == "revealed" and "Answer: 42" in repr(question)
 
 
 def test_bad_questions_are_refused():

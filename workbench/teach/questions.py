@@ -224,7 +224,7 @@ class Question:
         if self.given.attempts:
             lines.append(f"  answered: {self.given.answer}. {self.feedback}")
         if self.state == "revealed":
-            lines.append(f"  It is {self.expected}.")
+            lines.append(f"  Answer: {self.expected}")
         return "\n".join(lines)
 
 

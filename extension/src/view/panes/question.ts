@@ -149,7 +149,7 @@ export class QuestionCard {
     if (JSON.stringify(said) !== this.said) put(this.feedback, ...markup([said])); // only a change is announced
     this.said = JSON.stringify(said);
     this.feedback.hidden = !this.feedback.textContent;
-    setText(this.expected, over && expected ? `It is ${expected}.` : "");
+    setText(this.expected, over && expected ? `Answer: ${expected}` : "");
     this.expected.hidden = !this.expected.textContent;
     this.input.readOnly = over;
     for (const one of this.choices) one.disabled = over;
