@@ -123,9 +123,6 @@ site: $(VENV)/site.stamp
 hub: $(VENV)/test.stamp $(VENV)/hub.stamp $(VENV)/hub/node_modules
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pytest tests/hub -m hub $(ARGS)
 
-$(VENV)/hub/node_modules: | $(VENV)/test.stamp
-	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --prefix $(VENV)/hub configurable-http-proxy@5
-
 parity: $(VENV)/parity.stamp
 	$(BIN)/python -m pytest -m torch $(ARGS)
 
@@ -187,6 +184,10 @@ $(VENV)/ipykernel.stamp: tests/ipykernels.py | $(VENV)/test.stamp
 	version=$$(sed -n 's/^OLDER = "\(.*\)"$$/\1/p' $<) && \
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target "$(VENV)/ipykernel-$$version" "ipykernel==$$version"
 	touch $@
+
+# JupyterHub's proxy.
+$(VENV)/hub/node_modules: | $(VENV)/test.stamp
+	PATH="$(CURDIR)/$(BIN):$$PATH" npm install --prefix $(VENV)/hub configurable-http-proxy@5
 
 extension/node_modules/npm.stamp: extension/package-lock.json | $(VENV)/test.stamp
 	$(NPM) ci

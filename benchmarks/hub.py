@@ -27,7 +27,7 @@ from typing import Any
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / name) for name in ("", "hub", "browser"))]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / name) for name in ("", "hub", "workbench", "browser"))]
 
 from hubs import PASSWORD, Hub, Student, running_hub, views  # noqa: E402
 
@@ -72,7 +72,7 @@ async def lesson(student: Student, arrives: float, think: float, assets: list[st
 
 
 async def step_through(student: Student, view: str, think: float, note: Any) -> None:
-    """Step a backward pass to its end and back to its begin."""
+    """Step a backward pass to its end, and back to its start."""
     for move, ends in (("next", lambda at: at["done"]), ("previous", lambda at: at["index"] == 0)):
         answer = {"done": False, "index": -1}
         while not ends(answer):

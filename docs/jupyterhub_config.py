@@ -70,7 +70,7 @@ c.Spawner.args = [
     "--ServerApp.terminals_enabled=False",
     "--MappingKernelManager.cull_idle_timeout=3600",
 ]
-c.Spawner.start_timeout = c.Spawner.http_timeout = 300  # all at once at the begin of a lesson
+c.Spawner.start_timeout = c.Spawner.http_timeout = 300  # at the beginning of a lesson all start at once
 
 # -- idle servers are ended -----------------------------------------------------------------------------------------------------------
 c.JupyterHub.load_roles = [

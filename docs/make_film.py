@@ -23,12 +23,11 @@ import engine
 import engine.nn.functional as F
 import workbench as wb
 from engine import nn
-from sklearn.datasets import load_digits
+from workbench.samples import digits
 
 _ = engine.manual_seed(0)
-digits = load_digits()
-images = engine.tensor(digits.data[:32] / 16, dtype=engine.float32)
-labels = engine.tensor(digits.target[:32])
+images, labels = digits()
+images, labels = images[:32].flatten(1), labels[:32]
 model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))"""
 STEPPED = """scores = model(images)
 loss = F.cross_entropy(scores, labels)
@@ -75,7 +74,7 @@ loss = (engine.tanh((w * x).sum() + b) - 1.0) ** 2"""
 QUESTION = """wb.teach.quiz.gradient(w, loss, id="w-bar")"""
 
 WINDOW, SCALE = (1060, 1060), 1.5
-COLOURS = 255  # of a picture, or of the whole film: makes it six times as small
+COLORS = 255  # of a picture, or of the whole film: makes it six times as small
 READ, GLANCE, PRESS, MOVE = 1500, 1000, 150, 30  # ms: for a state to be read, for one that was seen before, a click, a part of a way
 PARTS = 10  # of the pointer's way to a target
 MOTION = 700  # ms that the view's own motion may take
@@ -157,12 +156,12 @@ def opened(lab: Lab, name: str, *cells: str) -> Locator:
 def still(lab: Lab, name: str, cell: int) -> None:
     """Save a picture of a cell with its output."""
     picture = few_colors(shot(lab.page, box_at_rest(lab.cell(cell))))
-    picture.quantize(COLOURS + 1).save(FOLDER / f"{name}.png", optimize=True)
+    picture.quantize(COLORS + 1).save(FOLDER / f"{name}.png", optimize=True)
 
 
 def few_colors(picture: Image.Image, palette: Image.Image | None = None) -> Image.Image:
     """The picture in the colors that it needs most, or in those of `palette`; white stays white."""
-    made = picture.quantize(COLOURS, palette=palette, dither=Image.Dither.NONE).convert("RGB")
+    made = picture.quantize(COLORS, palette=palette, dither=Image.Dither.NONE).convert("RGB")
     made.paste("white", mask=picture.convert("L").point(lambda value: 255 * (value == 255)))
     return made
 
@@ -191,7 +190,7 @@ def film(lab: Lab) -> None:
     column = Image.new("RGB", (width, height * len(states)))
     for number, state in enumerate(states):
         column.paste(state, (0, number * height))
-    palette = column.quantize(COLOURS, dither=Image.Dither.NONE)
+    palette = column.quantize(COLORS, dither=Image.Dither.NONE)
     first, *others = [few_colors(frame, palette) for frame in made.frames]
     first.save(FOLDER / "stepper.webp", save_all=True, append_images=others, duration=made.times, loop=0, lossless=True, minimize_size=True)
 

@@ -153,7 +153,7 @@ def randint_like(input, low=0, high=None, *, generator=None, dtype=None, device=
 
 
 class sampled(Elementwise):
-    """Random values `input`, drawn with a parameter, whose gradient is 0 as in PyTorch: another draw would give other values anyway."""
+    """Random values `input`, drawn with a parameter, whose gradient is 0, as in PyTorch."""
     home, inplace, inputs, types = "", False, ("input", "parameter"), "any"
     examples = ((((2, 3), (2, 1)), {}), (((3,), ()), {}))
     exempt = {"promotion": "only random functions use it.", "zero_size": "PyTorch has no function of this name.", "broadcasting": "the values have the shape of all parameters together."}

