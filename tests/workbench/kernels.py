@@ -11,6 +11,8 @@ from typing import Any
 
 from jupyter_client.manager import KernelManager
 
+from kernel_messages import custom, is_custom, printed  # noqa: F401 # for the tests
+
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 300
 
@@ -110,19 +112,3 @@ class Kernel:
     def told(self, comm: str, kind: str) -> list[dict[str, Any]]:
         """All messages of a kind that this view has been sent."""
         return [custom(m) for m in self.seen if is_custom(m, comm) and custom(m)["type"] == kind]
-
-
-def is_custom(message: dict[str, Any], comm: str) -> bool:
-    content = message["content"]
-    return message["msg_type"] == "comm_msg" and content["comm_id"] == comm and content["data"].get("method") == "custom"
-
-
-def custom(message: dict[str, Any]) -> dict[str, Any]:
-    return message["content"]["data"]["content"]
-
-
-def printed(messages: list[dict[str, Any]]) -> str:
-    """What a cell wrote and returned."""
-    parts = [m["content"]["text"] for m in messages if m["msg_type"] == "stream"]
-    parts += [m["content"]["data"]["text/plain"] for m in messages if m["msg_type"] == "execute_result"]
-    return "".join(parts)
