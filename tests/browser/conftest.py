@@ -1,4 +1,4 @@
-"""The fixtures of the browser tests: one JupyterLab and one Chromium for the session, a fresh page for each test."""
+"""The fixtures of the browser tests: one JupyterLab and one Chromium for the session, and a page of it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
-from real_lab import ACTION_SECONDS, Lab, start_lab
+from real_lab import ACTION_SECONDS, SIZE, Lab, start_lab
 
 import ipykernels
 from serving import Server
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker("slow")
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker("slow")
 
 
 @pytest.fixture(scope="session")
@@ -36,14 +34,36 @@ def server(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     server.stop()
 
 
+@pytest.fixture(scope="session")
+def kept() -> Iterator[list[Lab]]:
+    """The page that tests share, while none of them has it."""
+    pages: list[Lab] = []
+    yield pages
+    for lab in pages:
+        lab.page.context.close()
+
+
 @pytest.fixture
-def lab(server: Server, browser: Browser) -> Iterator[Lab]:
-    """A fresh page. The test fails if the page had an uncaught error."""
-    context = browser.new_context(viewport={"width": 1400, "height": 900})
-    context.set_default_timeout(1000 * ACTION_SECONDS)
-    lab = Lab(server, context.new_page())
+def lab(server: Server, browser: Browser, kept: list[Lab], request: pytest.FixtureRequest) -> Iterator[Lab]:
+    """A page with nothing open in it. The test fails if the page had an uncaught error.
+
+    To load JupyterLab takes longer than most tests, so they have one page after the other, and a fresh one after a failure. A test marked
+    `own_page` loads it again, listens to it, or changes more of it than `clear` puts back.
+    """
+    shared, failed = request.node.get_closest_marker("own_page") is None, request.session.testsfailed
+    lab = kept.pop() if shared and kept else new_page(server, browser)
     yield lab
     print("The page's console:", *lab.console, sep="\n")  # seen where a test fails
+    if shared and lab.errors == [] and request.session.testsfailed == failed:
+        lab.clear()
+        kept.append(lab)
+    else:
+        lab.page.context.close()
     server.shut_down_sessions()
-    context.close()
     assert lab.errors == []
+
+
+def new_page(server: Server, browser: Browser) -> Lab:
+    context = browser.new_context(viewport=SIZE)
+    context.set_default_timeout(1000 * ACTION_SECONDS)
+    return Lab(server, context.new_page())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from playwright.sync_api import FloatRect, Locator, Page, expect, sync_playwright
+from playwright.sync_api import FloatRect, Locator, Page, ViewportSize, expect, sync_playwright
 
 from chromium import FLAGS, NO_CHROMIUM, find_chromium
 from serving import Server, start
@@ -20,6 +20,7 @@ from workbench.cli import QUIET
 
 ACTION_SECONDS = 300  # a busy machine is slow, and a wait that succeeds costs nothing
 EXPECT_SECONDS = 120
+SIZE: ViewportSize = {"width": 1400, "height": 900}
 LOOK = 100  # ms between two looks at the page; by default Playwright looks at every frame, and has the page draw one after the other
 expect.set_options(timeout=1000 * EXPECT_SECONDS)
 
@@ -48,6 +49,27 @@ RUN = f"""([command, at]) => {{
   void window.jupyterapp.commands.execute(command).finally(() => {{ window.workbenchTestRuns -= 1; }});
 }}"""
 
+
+# Nothing is open, no kernel runs, and what a user can choose is as it was. What is still asked of a kernel that is shut down will have no answer:
+# JupyterLab lets that go uncaught.
+CLEAR = """async () => {
+  const { commands, serviceManager, shell } = window.jupyterapp;
+  shell.mode = "multiple-document";
+  shell.collapseRight();
+  for (const widget of [...shell.widgets("main")]) {
+    if (widget.context) widget.context.model.dirty = false;
+    widget.dispose();
+  }
+  await serviceManager.sessions.shutdownAll();
+  if (document.body.dataset.jpThemeLight === "false") await commands.execute("apputils:change-theme", { theme: "JupyterLab Light" });
+  sessionStorage.clear();
+}"""
+OPEN = """async (path) => {
+  const { commands, shell } = window.jupyterapp;
+  await commands.execute("docmanager:open", { path });
+  for (const widget of [...shell.widgets("main")]) if (widget !== shell.currentWidget) widget.dispose();  // the launcher
+}"""
+UNANSWERED = "Canceled future for "
 
 # The hints for a browser's first view, which would stand over it; a test that wants them says so in the page's session.
 NO_HINTS = """if (location.protocol.startsWith("http") && !sessionStorage.getItem("hints")) localStorage.setItem("gradient-workbench-hints", "yes");"""
@@ -91,6 +113,7 @@ class Lab:
     page: Page
     errors: list[str] = field(default_factory=list)  # uncaught errors of the page, with their stacks
     console: list[str] = field(default_factory=list)  # errors and warnings that the page wrote there
+    is_clear: bool = False  # JupyterLab is there, with nothing open
 
     def __post_init__(self) -> None:
         self.page.add_init_script(NO_HINTS)
@@ -124,8 +147,22 @@ class Lab:
 
     def open_notebook(self, path: str) -> None:
         """Opens a notebook of the server's root folder and waits until its kernel is ready."""
-        self.goto(f"/lab/tree/{path}")
+        if self.is_clear:
+            self.is_clear = False
+            self.page.evaluate(OPEN, path)
+        else:
+            self.goto(f"/lab/tree/{path}")
         self.page.wait_for_function(READY, polling=LOOK)
+
+    def clear(self) -> None:
+        """Closes all notebooks and ends their kernels; the next one opens without loading JupyterLab, which takes five seconds."""
+        errors = len(self.errors)
+        self.page.set_viewport_size(SIZE)
+        self.page.evaluate(CLEAR)
+        expect(self.page.locator(".gradient-workbench")).to_have_count(0)
+        self.errors[errors:] = [error for error in self.errors[errors:] if UNANSWERED not in error]
+        self.console.clear()
+        self.is_clear = True
 
     def open(self, *cells: str, name: str = "test.ipynb") -> None:
         """Makes a notebook of code cells and opens it."""

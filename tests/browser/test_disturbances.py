@@ -49,6 +49,7 @@ def stands_at(step: int, *views) -> None:
         expect(view.get_by_test_id("wb-scrub")).to_have_value(str(step))
 
 
+@pytest.mark.own_page
 def test_a_pass_outlives_its_output_its_cell_and_the_name_of_its_file(lab):
     lab.open(SETUP, "wb.step(loss)", "print('alive')", name="one.ipynb")
     lab.command("gradient-workbench:open")
@@ -81,7 +82,7 @@ def test_a_pass_outlives_its_output_its_cell_and_the_name_of_its_file(lab):
     stands_at(4, view, panel)
     lab.page.evaluate(f"async () => {{ await {NOTEBOOK}.context.save(); {NOTEBOOK}.close(); }}")
     expect(panel.get_by_text("Open a notebook to see its graph here.")).to_be_visible()
-    lab.page.evaluate("() => window.jupyterapp.commands.execute('docmanager:open', { path: 'renamed.ipynb' })")
+    lab.page.evaluate("() => { void window.jupyterapp.commands.execute('docmanager:open', { path: 'renamed.ipynb' }); }")
     lab.page.wait_for_function(READY)
     stands_at(4, view_of(lab, 1), panel)
 
@@ -94,6 +95,7 @@ def test_a_pass_outlives_its_output_its_cell_and_the_name_of_its_file(lab):
     lab.errors[:] = [error for error in lab.errors if "listCheckpoints" not in error]
 
 
+@pytest.mark.own_page
 def test_a_line_is_cut_a_paused_notebook_starts_anew_and_a_kernel_is_shut_down(lab):
     lab.page.add_init_script(CUT)
     lab.open(SETUP, "wb.step(loss)", WAITS, "print('alive')")
@@ -217,6 +219,7 @@ def resize(lab, width: int, height: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [7, 0])
+@pytest.mark.own_page
 def test_somebody_clicks_about(lab, seed):
     """150 random gestures on three views and the panel, the same in each run: no error on the page, and everything still answers."""
     chance = random.Random(seed)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from playwright.sync_api import expect
 from real_lab import Lab
 from test_lab import panel_of, run_cell
@@ -20,6 +21,7 @@ loss = ((w * x).sum().tanh() - 1.0) ** 2"""
 COUNT = "() => window.jupyterapp.shell.currentWidget.content.widgets.map((c) => c.model.sharedModel.getSource())"
 
 
+@pytest.mark.own_page
 def test_reload_in_mid_step_finds_the_pass_where_it_was(lab):
     lab.open(SETUP, "wb.step(loss)", "print(w.grad)")
     lab.run_all()
@@ -39,6 +41,7 @@ def test_reload_in_mid_step_finds_the_pass_where_it_was(lab):
     assert lab.page.evaluate(COUNT) == sources
 
 
+@pytest.mark.own_page
 def test_reload_while_the_cell_is_paused(lab):
     lab.open(SETUP, PAUSED, "1 + 1")
     lab.run_all(wait=False)
@@ -57,6 +60,7 @@ def test_reload_while_the_cell_is_paused(lab):
     lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel?.status === 'idle'")
 
 
+@pytest.mark.own_page
 def test_a_cell_that_waits_without_its_view_says_so_after_a_reload(lab):
     lab.open(SETUP, PAUSED, "1 + 1")
     lab.command("docmanager:save")
@@ -123,6 +127,7 @@ def test_after_a_restart_no_cell_waits(lab):
     assert lab.text(2).strip() == "alive"
 
 
+@pytest.mark.own_page
 def test_hostile_names_are_text(lab):
     hostile = "<script>alert(1)</script><img src=x onerror=alert(2)>"
     dialogs = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 from real_lab import NOTEBOOK, wait_until
 from test_lab import panel_of
@@ -25,6 +26,7 @@ CELLS = (
 )
 
 
+@pytest.mark.own_page
 def test_the_keys_stay_in_the_notebook(lab):
     lab.open(*CELLS)
     press = lab.page.keyboard.press

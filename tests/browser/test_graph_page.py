@@ -175,6 +175,7 @@ def test_the_camera_the_mini_map_and_motion(lab):
     lab.page.emulate_media(reduced_motion="reduce")
     for _ in range(2):
         assert graph.evaluate(moves) == []
+    lab.page.emulate_media(reduced_motion="null")
 
 
 TRAINING = """%%watch --steps

@@ -82,6 +82,7 @@ def test_a_tensor_from_every_side(lab):
     view.locator(".pane:not([hidden]) .element").get_by_test_id("wb-copy").click()
     expect(view.get_by_test_id("wb-status")).to_have_text("Copied stack[1, 2, 3, 4]")
     assert page.evaluate("navigator.clipboard.readText()") == "stack[1, 2, 3, 4]"
+    page.context.clear_permissions()
 
     # NaN is never hidden, images have a rule, ids are tokens, a loop is a series
     select(view, page, "broken")

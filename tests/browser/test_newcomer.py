@@ -130,6 +130,7 @@ def test_the_view_of_a_forward_pass_begins_the_backward_pass(lab):
     assert lab.text(3).strip() == "True"  # the graph was still there
 
 
+@pytest.mark.own_page
 def test_three_hints_come_once_in_a_browser(lab):
     lab.open(README[0], *README[1:], "wb.step(loss)")
     lab.page.evaluate("() => { sessionStorage.setItem('hints', 'wanted'); localStorage.removeItem('gradient-workbench-hints'); }")

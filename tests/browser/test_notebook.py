@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import expect
 from test_lab import panel_of, run_cell
 from test_lesson import view_of
@@ -105,6 +106,7 @@ def test_the_end_of_a_cell_leaves_the_view_as_it_is(lab):
     run_cell(lab, 0)
     lab.command("notebook:run-cell", 1)
     view = view_of(lab, 1)
+    expect(view.get_by_test_id("wb-node").first).to_be_visible()
     search = view.get_by_test_id("wb-search")
     view.get_by_role("button", name="Zoom in").click()
     search.fill("mul")
@@ -120,6 +122,7 @@ def test_the_end_of_a_cell_leaves_the_view_as_it_is(lab):
     expect(lab.cell(1).get_by_test_id("wb-root")).to_have_count(1)
 
 
+@pytest.mark.own_page
 def test_graph_in_a_tab_details_beside_it_and_bytes_in_the_status_bar(lab):
     lab.open(SETUP, RECORDED, "%%watch\nother = (w + x).exp()", "alive = 6 * 7\nalive")
     lab.run_all()

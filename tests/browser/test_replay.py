@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
-from nbconvert import HTMLExporter
 from playwright.sync_api import Browser, Page, expect
 from test_lesson import view_of
 
@@ -57,6 +56,8 @@ def node(page: Page, name: str):
 
 
 def test_a_lesson_in_one_file(browser, tmp_path):
+    from nbconvert import HTMLExporter  # takes long to import
+
     engine.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
     with wb.record(HOSTILE):

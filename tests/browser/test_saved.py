@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import expect
 
 SETUP = "%load_ext workbench\nimport engine\nimport workbench as wb"
@@ -9,6 +10,7 @@ WATCHED = "%%watch\nw = engine.tensor([0.4, 0.9], requires_grad=True)\nloss = (w
 SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
 
 
+@pytest.mark.own_page
 def test_a_notebook_opened_again_shows_what_was_saved(lab):
     lab.open(SETUP, WATCHED, "wb.step(loss)", name="again.ipynb")
     lab.run_all()
@@ -39,6 +41,7 @@ ONE_LONG_PAUSE = """() => {
 }"""
 
 
+@pytest.mark.own_page
 def test_a_view_that_a_busy_page_could_not_find_in_time_is_found_later(lab):
     lab.open(SETUP, WATCHED, name="found.ipynb")
     lab.run_all()

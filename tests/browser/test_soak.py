@@ -8,6 +8,7 @@ from benchmarks import soak
 
 
 @pytest.mark.long
+@pytest.mark.own_page
 def test_memory_stays_flat_while_a_training_is_watched(lab):
     found = soak.measured(lab, 30)
     kernel, heap, nodes = found["kernel_bytes"], found["page_heap_bytes"], found["page_dom_nodes"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 
+import pytest
 from playwright.sync_api import expect
 from real_lab import NOTEBOOK
 from test_breakpoints_page import view_of
@@ -35,6 +36,7 @@ def lesson_of(lab):
     return view
 
 
+@pytest.mark.own_page
 def test_lesson_by_keys_is_kept_and_presented(lab):
     lab.open(SETUP, LESSON, MODES)
     lab.run_all()
@@ -155,6 +157,7 @@ def test_a_second_browser_follows_until_it_goes_its_own_way(lab):
         assert other.errors == []
 
 
+@pytest.mark.own_page
 def test_a_student_sees_step_and_value_alone_and_the_notebook_keeps_it(lab):
     lab.open(SETUP, "wb.step(loss)", 'wb.teach.level("full")')
     for at in (0, 1):

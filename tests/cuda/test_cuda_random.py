@@ -8,7 +8,7 @@ import types
 import ml_dtypes
 import numpy
 import pytest
-import scipy.stats
+import scipy
 from emulate import Emulator, Guarded
 from fake_cupy import emulated
 

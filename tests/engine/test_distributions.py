@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 import pytest
-from scipy import stats
+import scipy
 
 import engine
 from engine import distributions as d
@@ -18,33 +18,39 @@ def t(*values):
 
 
 CONTINUOUS = {
-    "Normal": (d.Normal(t(0.5), t(2.0)), stats.norm(0.5, 2.0)),
-    "Laplace": (d.Laplace(t(0.5), t(2.0)), stats.laplace(0.5, 2.0)),
-    "Cauchy": (d.Cauchy(t(0.5), t(2.0)), stats.cauchy(0.5, 2.0)),
-    "Uniform": (d.Uniform(t(-1.0), t(3.0)), stats.uniform(-1.0, 4.0)),
-    "Exponential": (d.Exponential(t(1.5)), stats.expon(scale=1 / 1.5)),
-    "Gamma": (d.Gamma(t(2.5), t(0.5)), stats.gamma(2.5, scale=2.0)),
-    "InverseGamma": (d.InverseGamma(t(3.5), t(0.5)), stats.invgamma(3.5, scale=0.5)),
-    "Beta": (d.Beta(t(2.0), t(0.7)), stats.beta(2.0, 0.7)),
-    "Chi2": (d.Chi2(t(3.0)), stats.chi2(3.0)),
-    "StudentT": (d.StudentT(t(5.0), t(0.5), t(2.0)), stats.t(5.0, 0.5, 2.0)),
-    "FisherSnedecor": (d.FisherSnedecor(t(4.0), t(9.0)), stats.f(4.0, 9.0)),
-    "LogNormal": (d.LogNormal(t(0.2), t(0.5)), stats.lognorm(0.5, scale=numpy.exp(0.2))),
-    "HalfNormal": (d.HalfNormal(t(2.0)), stats.halfnorm(scale=2.0)),
-    "HalfCauchy": (d.HalfCauchy(t(2.0)), stats.halfcauchy(scale=2.0)),
-    "Gumbel": (d.Gumbel(t(0.5), t(2.0)), stats.gumbel_r(0.5, 2.0)),
-    "Weibull": (d.Weibull(t(2.0), t(1.5)), stats.weibull_min(1.5, scale=2.0)),
-    "Pareto": (d.Pareto(t(2.0), t(3.5)), stats.pareto(3.5, scale=2.0)),
-    "GeneralizedPareto": (d.GeneralizedPareto(t(0.5), t(2.0), t(0.2)), stats.genpareto(0.2, 0.5, 2.0)),
-    "VonMises": (d.VonMises(t(0.5), t(2.0)), stats.vonmises(2.0, 0.5)),
+    "Normal": (d.Normal(t(0.5), t(2.0)), lambda: scipy.stats.norm(0.5, 2.0)),
+    "Laplace": (d.Laplace(t(0.5), t(2.0)), lambda: scipy.stats.laplace(0.5, 2.0)),
+    "Cauchy": (d.Cauchy(t(0.5), t(2.0)), lambda: scipy.stats.cauchy(0.5, 2.0)),
+    "Uniform": (d.Uniform(t(-1.0), t(3.0)), lambda: scipy.stats.uniform(-1.0, 4.0)),
+    "Exponential": (d.Exponential(t(1.5)), lambda: scipy.stats.expon(scale=1 / 1.5)),
+    "Gamma": (d.Gamma(t(2.5), t(0.5)), lambda: scipy.stats.gamma(2.5, scale=2.0)),
+    "InverseGamma": (d.InverseGamma(t(3.5), t(0.5)), lambda: scipy.stats.invgamma(3.5, scale=0.5)),
+    "Beta": (d.Beta(t(2.0), t(0.7)), lambda: scipy.stats.beta(2.0, 0.7)),
+    "Chi2": (d.Chi2(t(3.0)), lambda: scipy.stats.chi2(3.0)),
+    "StudentT": (d.StudentT(t(5.0), t(0.5), t(2.0)), lambda: scipy.stats.t(5.0, 0.5, 2.0)),
+    "FisherSnedecor": (d.FisherSnedecor(t(4.0), t(9.0)), lambda: scipy.stats.f(4.0, 9.0)),
+    "LogNormal": (d.LogNormal(t(0.2), t(0.5)), lambda: scipy.stats.lognorm(0.5, scale=numpy.exp(0.2))),
+    "HalfNormal": (d.HalfNormal(t(2.0)), lambda: scipy.stats.halfnorm(scale=2.0)),
+    "HalfCauchy": (d.HalfCauchy(t(2.0)), lambda: scipy.stats.halfcauchy(scale=2.0)),
+    "Gumbel": (d.Gumbel(t(0.5), t(2.0)), lambda: scipy.stats.gumbel_r(0.5, 2.0)),
+    "Weibull": (d.Weibull(t(2.0), t(1.5)), lambda: scipy.stats.weibull_min(1.5, scale=2.0)),
+    "Pareto": (d.Pareto(t(2.0), t(3.5)), lambda: scipy.stats.pareto(3.5, scale=2.0)),
+    "GeneralizedPareto": (d.GeneralizedPareto(t(0.5), t(2.0), t(0.2)), lambda: scipy.stats.genpareto(0.2, 0.5, 2.0)),
+    "VonMises": (d.VonMises(t(0.5), t(2.0)), lambda: scipy.stats.vonmises(2.0, 0.5)),
 }
 DISCRETE = {
-    "Bernoulli": (d.Bernoulli(t(0.3)), stats.bernoulli(0.3)),
-    "Binomial": (d.Binomial(9, t(0.3)), stats.binom(9, 0.3)),
-    "Geometric": (d.Geometric(t(0.3)), stats.geom(0.3, loc=-1)),
-    "Poisson": (d.Poisson(t(4.5)), stats.poisson(4.5)),
-    "NegativeBinomial": (d.NegativeBinomial(t(3.5), t(0.4)), stats.nbinom(3.5, 0.6)),
+    "Bernoulli": (d.Bernoulli(t(0.3)), lambda: scipy.stats.bernoulli(0.3)),
+    "Binomial": (d.Binomial(9, t(0.3)), lambda: scipy.stats.binom(9, 0.3)),
+    "Geometric": (d.Geometric(t(0.3)), lambda: scipy.stats.geom(0.3, loc=-1)),
+    "Poisson": (d.Poisson(t(4.5)), lambda: scipy.stats.poisson(4.5)),
+    "NegativeBinomial": (d.NegativeBinomial(t(3.5), t(0.4)), lambda: scipy.stats.nbinom(3.5, 0.6)),
 }
+
+
+def pair(table, name):
+    """A distribution and SciPy's. `scipy.stats` takes long to import: not where tests are only collected."""
+    p, q = table[name]
+    return p, q()
 
 
 def close(found, expected, tolerance=1e-9):
@@ -53,7 +59,7 @@ def close(found, expected, tolerance=1e-9):
 
 @grouped("name", CONTINUOUS)
 def test_densities(name):
-    p, q = CONTINUOUS[name]
+    p, q = pair(CONTINUOUS, name)
     x = q.ppf(numpy.linspace(0.05, 0.95, 9))
     close(p.log_prob(t(x.tolist())), q.logpdf(x))
     try:
@@ -65,7 +71,7 @@ def test_densities(name):
 
 @grouped("name", CONTINUOUS)
 def test_moments(name):
-    p, q = CONTINUOUS[name]
+    p, q = pair(CONTINUOUS, name)
     if name == "VonMises":
         close(p.variance, 1 - numpy.abs(q.expect(lambda x: numpy.cos(x - 0.5))), 1e-6)
         return
@@ -81,7 +87,7 @@ def test_moments(name):
 
 @pytest.mark.parametrize("name", DISCRETE)
 def test_probabilities(name):
-    p, q = DISCRETE[name]
+    p, q = pair(DISCRETE, name)
     k = numpy.arange(2 if name == "Bernoulli" else 9)
     close(p.log_prob(t(k.astype(float).tolist())), q.logpmf(k))
     close(p.mean, q.mean())
@@ -90,11 +96,11 @@ def test_probabilities(name):
 
 @grouped("name", [*CONTINUOUS, *DISCRETE])
 def test_samples_follow_the_distribution(name):
-    p, q = {**CONTINUOUS, **DISCRETE}[name]
+    p, q = pair({**CONTINUOUS, **DISCRETE}, name)
     engine.manual_seed(3)
     drawn = p.sample((600,)).numpy()
     if name in CONTINUOUS:
-        assert stats.kstest(drawn, q.cdf).pvalue > 1e-3
+        assert scipy.stats.kstest(drawn, q.cdf).pvalue > 1e-3
     else:
         assert abs(drawn.mean() - q.mean()) < 4 * q.std() / 600**0.5
 
@@ -222,7 +228,7 @@ def test_a_covariance_with_a_nan_is_refused():
 def test_one_matrix_under_a_batch_of_wisharts():
     factors = engine.linalg.cholesky(engine.stack([engine.eye(2, dtype=F64), 2 * engine.eye(2, dtype=F64) + 0.5]))
     x = engine.tensor([[1.5, 0.2], [0.2, 2.0]], dtype=F64)
-    each = [stats.wishart(4.0, (L @ L.mT).numpy()).logpdf(x.numpy()) for L in factors]
+    each = [scipy.stats.wishart(4.0, (L @ L.mT).numpy()).logpdf(x.numpy()) for L in factors]
     close(d.Wishart(t(4.0), scale_tril=factors).log_prob(x), each)
 
 
@@ -238,8 +244,8 @@ def test_moments_that_do_not_exist_have_no_slope():
 
 def test_inside_vmap_arguments_are_checked_and_gammas_drawn():
     vmap, m = engine.func.vmap, t([1.0, 2.0])
-    close(vmap(lambda m: d.Normal(m, m).log_prob(t(0.3)))(m), stats.norm.logpdf(0.3, [1, 2], [1, 2]))
-    close(vmap(lambda m: d.StudentT(m).log_prob(t(0.3)))(m), stats.t.logpdf(0.3, [1, 2]))
+    close(vmap(lambda m: d.Normal(m, m).log_prob(t(0.3)))(m), scipy.stats.norm.logpdf(0.3, [1, 2], [1, 2]))
+    close(vmap(lambda m: d.StudentT(m).log_prob(t(0.3)))(m), scipy.stats.t.logpdf(0.3, [1, 2]))
     with pytest.raises(ValueError, match="Expected parameter scale"):
         vmap(lambda m: d.Normal(m, m).log_prob(t(0.3)))(-m.reshape(2, 1))
     with pytest.raises(ValueError, match="within the support"):

@@ -6,7 +6,7 @@ import math
 
 import numpy
 import pytest
-import scipy.stats
+import scipy
 from nets import close, values
 
 import engine

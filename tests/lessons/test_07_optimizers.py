@@ -6,11 +6,12 @@ from typing import Any
 import numpy
 import pytest
 from lesson import Lesson, Run
-from sklearn.datasets import load_diabetes
 
 
 def curvatures(*names: str, scaled: bool) -> list[float]:
     """The eigenvalues of the Hessian of the mean squared error, from the data with NumPy."""
+    from sklearn.datasets import load_diabetes  # takes long to import
+
     diabetes: Any = load_diabetes(scaled=False)
     x = diabetes.data[:, [diabetes.feature_names.index(name) for name in names]]
     x = x - x.mean(0)

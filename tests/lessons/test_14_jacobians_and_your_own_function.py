@@ -3,11 +3,12 @@
 import numpy
 import pytest
 from lesson import Lesson
-from sklearn.datasets import load_iris
 
 
 def flowers():
     """Petal lengths with a column of ones, and which flowers are virginica."""
+    from sklearn.datasets import load_iris  # takes long to import
+
     iris = load_iris()
     two = iris.target > 0
     return numpy.stack([iris.data[two, 2], numpy.ones(100)], axis=1), (iris.target[two] == 2).astype(float)

@@ -28,10 +28,14 @@ import engine.data
 import engine.nn.functional as F
 import workbench as wb
 from engine import nn
+from engine.base import observe
 from engine.optim import SGD, Adam
 from lessons.lesson import edition
 from workbench.checks.look import look
+from workbench.inspector import vocabulary
 from workbench.inspector.gradient_flow import EXPLODING
+from workbench.recording import source
+from workbench.recording.recorder import Recorder
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "engine"))
@@ -171,6 +175,7 @@ def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pyt
     """Cells of a lesson that show a mistake have the tag "mistake"."""
     monkeypatch.chdir(tmp_path)
     request.addfinalizer(lambda: engine.set_default_dtype(engine.float32))  # some lessons set it
+    monkeypatch.setattr(vocabulary, "current", None)  # the same
     names: dict[str, Any] = {"wb": wb, "__name__": "lesson"}
     for cell in edition(lesson, fast=True, notes=False)["cells"]:
         text = "".join(line for line in cell["source"].splitlines(keepends=True) if not line.startswith("%"))
@@ -180,9 +185,11 @@ def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pyt
         fails = pytest.raises(Exception) if "raises-exception" in tags else contextlib.nullcontext()
         file = f"<{lesson}, {cell['id']}>"
         linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)  # names are read from the source
-        with fails, wb.record() as recorded:
+        recorder = Recorder(cell["id"])
+        with fails, observe.observing(recorder):
             exec(compile(text, file, "exec"), names)
-        recorded.graph.finish(names)  # the optimizers are among the notebook's variables
+        recording = recorder.stop()
         if not {"mistake", "raises-exception"} & set(tags):
-            assert [(one.code, one.sentence) for one in look(recorded.recording, recorded.graph.optimizers, thorough=True).findings] == []
+            source.name_rows(recording, names, source.Sources())  # groups and loops of the graph, which take longer, are for a view
+            assert [(one.code, one.sentence) for one in look(recording, source.optimizers(names), thorough=True).findings] == []
         pyplot.close("all")
