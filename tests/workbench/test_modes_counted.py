@@ -52,7 +52,10 @@ def test_costs_are_those_counted_by_hand(name):
         ("W x", "fewer than about 11 inputs for every 12 outputs"),  # (12 + 8) / (12 + 9) = 20/21
         ("x·x", "fewer inputs than outputs"),
         ("sum", "One forward pass takes 3 operations, one reverse pass 0."),
-        ("expand", "takes 1 operation, one reverse pass 301. Forward mode is the cheaper one as long as there are fewer than 301 inputs for each"),
+        (
+            "expand",
+            "takes 1 operation, one reverse pass 301. Forward mode is the cheaper one as long as there are fewer than 301 inputs for each",
+        ),
     ],
 )
 def test_the_number_of_inputs_up_to_which_forward_mode_is_cheaper_is_in_whole_numbers(name, told):
