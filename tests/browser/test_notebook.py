@@ -101,12 +101,12 @@ while not pathlib.Path("go").exists():
 loss = h.sum()"""
 
 
+@pytest.mark.own_page
 def test_the_end_of_a_cell_leaves_the_view_as_it_is(lab):
     lab.open(SETUP, WAITING)
     run_cell(lab, 0)
     lab.command("notebook:run-cell", 1)
     view = view_of(lab, 1)
-    expect(view.get_by_test_id("wb-node").first).to_be_visible()
     search = view.get_by_test_id("wb-search")
     view.get_by_role("button", name="Zoom in").click()
     search.fill("mul")
