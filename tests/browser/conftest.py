@@ -54,8 +54,9 @@ def lab(server: Server, browser: Browser, kept: list[Lab], request: pytest.Fixtu
     lab = kept.pop() if shared and kept else new_page(server, browser)
     yield lab
     print("The page's console:", *lab.console, sep="\n")  # seen where a test fails
-    if shared and lab.errors == [] and request.session.testsfailed == failed:
+    if keep := shared and request.session.testsfailed == failed:
         lab.clear()
+    if keep and lab.errors == []:
         kept.append(lab)
     else:
         lab.page.context.close()
