@@ -97,6 +97,19 @@ describe("channel", () => {
     expect(messages.at(-1)!.message.type).toBe("stepped");
   });
 
+  it("asks again for what a view shows as long as there is no answer", async () => {
+    const wire = new Wire();
+    const channel = openChannel(wire, 20_000, 1, [1000, 5000]);
+    const ready = channel.send({ type: "ready" });
+    vi.advanceTimersByTime(1000);
+    expect(wire.sent).toEqual(Array(2).fill({ type: "ready", v: VERSION, id: 1 }));
+    wire.arrive(graph("a"));
+    await ready;
+    vi.advanceTimersByTime(4000);
+    expect(wire.sent).toHaveLength(2);
+    channel.close();
+  });
+
   it("takes the first graph as the answer to ready", async () => {
     const { wire, channel } = open();
     const ready = channel.send({ type: "ready" });

@@ -258,6 +258,10 @@ def test_a_running_recording_is_sent_in_pieces_and_then_whole():
         (5, 2, True),
         (0, 7, False),
     ]
+    client.receive({"v": 1, "id": 1, "type": "ready"})  # sent again, since the answer took long: it had waited for the end of the cell
+    assert [m["type"] for m in heard].count("graph") == 5
+    client.receive({"v": 1, "id": 7, "type": "ready"})  # another page
+    assert [m["type"] for m in heard].count("graph") == 6
 
 
 def test_of_the_groups_of_a_running_recording_the_new_ones_are_sent():

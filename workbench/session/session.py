@@ -50,6 +50,7 @@ class Client:
     def __init__(self, session: Session, send: Send) -> None:
         self.session, self.send = session, send
         self.opened = True  # False: it will request what it should show, and needs no messages before
+        self.ready: Any = None  # the id of its last `ready`, which is sent again where the answer takes long
         self.rows = self.edges = self.sites = self.groups = 0
         self.steps: set[int] = set()
         self.waiting: list[protocol.StepTo] = []  # requests for a step that the engine has not taken yet
@@ -57,6 +58,10 @@ class Client:
     def receive(self, data: Any) -> None:
         """Answer a message from the view, before another thread can send it later changes."""
         with self.session.lock:
+            if isinstance(data, dict) and data.get("type") == "ready":
+                if data.get("id") == self.ready:
+                    return
+                self.ready = data.get("id")
             for message in self.session.handle(data, self):
                 self.send(*message)
 

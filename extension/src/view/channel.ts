@@ -51,11 +51,14 @@ interface Waiting {
   type: Request["type"];
   resolve(received: Received): void;
   reject(reason: ChannelError): void;
-  timer: ReturnType<typeof setTimeout>;
+  timers: ReturnType<typeof setTimeout>[];
 }
 
-/** Opens a channel. `patience` is the time limit in milliseconds; `firstId` keeps the requests of several views on one transport apart. */
-export function openChannel(transport: Transport, patience = 20_000, firstId = 1): Channel {
+/**
+ * Opens a channel. `patience` is the time limit in milliseconds; `firstId` keeps the requests of several views on one transport apart;
+ * `again` is when, in milliseconds, a `ready` without an answer is sent again.
+ */
+export function openChannel(transport: Transport, patience = 20_000, firstId = 1, again: readonly number[] = []): Channel {
   const listeners = new Set<Listener>();
   const waiting = new Map<number, Waiting>();
   const overdue = new Set<number>();
@@ -70,7 +73,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     const entry = waiting.get(id);
     if (!entry) return;
     waiting.delete(id);
-    clearTimeout(entry.timer);
+    entry.timers.forEach(clearTimeout);
     received.answers ??= entry.type;
     entry.resolve(received);
   }
@@ -123,7 +126,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
   function end(sentence: string): void {
     alive = false;
     for (const entry of waiting.values()) {
-      clearTimeout(entry.timer);
+      entry.timers.forEach(clearTimeout);
       entry.reject(new ChannelError(sentence));
     }
     waiting.clear();
@@ -136,7 +139,7 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
         overdue.add(id);
         reject(new ChannelError(SILENT));
       }, patience);
-      waiting.set(id, { type, resolve, reject, timer });
+      waiting.set(id, { type, resolve, reject, timers: [timer] });
     });
   }
 
@@ -145,18 +148,25 @@ export function openChannel(transport: Transport, patience = 20_000, firstId = 1
     if (!alive) return requests.map(() => Promise.reject(new ChannelError(gone)));
     const numbered = requests.map((request) => ({ ...request, v: VERSION, id: nextId++ }) as ToKernel);
     const answers = numbered.map(wait);
-    const [first, ...then] = numbered;
+    transmit(numbered);
+    if (requests[0]!.type === "ready") {
+      for (const after of again) waiting.get(numbered[0]!.id)?.timers.push(setTimeout(() => transmit(numbered), after));
+    }
+    return answers;
+  }
+
+  function transmit(requests: readonly ToKernel[]): void {
+    const [first, ...then] = requests;
     try {
       transport.send(then.length ? { ...first, then } : first);
     } catch (error) {
       const failed = new ChannelError(`The request could not be sent: ${error instanceof Error ? error.message : String(error)}. ${GONE}`);
-      for (const { id } of numbered) {
-        clearTimeout(waiting.get(id)!.timer);
+      for (const { id } of requests) {
+        waiting.get(id)!.timers.forEach(clearTimeout);
         waiting.get(id)!.reject(failed);
         waiting.delete(id);
       }
     }
-    return answers;
   }
 
   return {

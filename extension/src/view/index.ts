@@ -5,6 +5,9 @@ import { Core } from "./core";
 import { View, type Parts } from "./view";
 
 const PATIENCE = 20_000; // milliseconds until a request times out
+// JupyterLab sends a new widget's messages to the main shell, where they wait for the end of the running cell, until it has started a
+// subshell for them. It does not tell a widget when.
+const AGAIN = [1000, 5000];
 
 export { Core, type Parts };
 
@@ -17,13 +20,13 @@ interface RenderProps {
 }
 
 /** Starts listening to a model, without sending requests. */
-function listen(model: Model): Core {
-  return new Core(openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40)));
+function listen(model: Model, again: readonly number[] = []): Core {
+  return new Core(openChannel(modelTransport(model), PATIENCE, 1 + Math.floor(Math.random() * 2 ** 40), again));
 }
 
 /** Starts listening to a model, and requests everything that a view shows. */
 function open(model: Model): Core {
-  const core = listen(model);
+  const core = listen(model, AGAIN);
   core.start();
   return core;
 }
