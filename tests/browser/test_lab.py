@@ -8,13 +8,18 @@ from real_lab import wait_until
 HEARD_SECONDS = 60
 NOT_LOADED = "Run %load_ext workbench in this notebook to see its graph here."
 
-# What the workbench's own comm does as seen from outside, without the workbench: a target that writes down what it is told.
+# What the workbench's own comm does as seen from outside, without the workbench: a target that writes down what it is told, and answers
+# that there is nothing to show.
 TARGET = """
 from comm import get_comm_manager
 heard, asked = [], []
 def opened(comm, message):
+    def told(message):
+        request = message["content"]["data"]
+        (asked if request["type"] == "ask_bytes" else heard).append(request["type"])
+        comm.send({"type": "problem", "v": request["v"], "re": request["id"], "sentence": "Nothing.", "node": -1})
     heard.append("open")
-    comm.on_msg(lambda message: (asked if message["content"]["data"]["type"] == "ask_bytes" else heard).append(message["content"]["data"]["type"]))
+    comm.on_msg(told)
     comm.on_close(lambda message: heard.append("close"))
 get_comm_manager().register_target("workbench", opened)
 """
