@@ -15,9 +15,9 @@ from ..core import devices, inplace
 from ..core.tensor import Tensor
 from . import reductions
 from .errors import DistBackendError
-from .group import TAGS, ProcessGroup, Received, Steps, Work
+from .group import TAGS, ProcessGroup, Received, Steps, Work, flat
 from .reductions import ReduceOp
-from .world import GroupMember, flat, get_rank, resolve
+from .world import GroupMember, get_rank, resolve
 
 
 def _checked(x: Any, name: str, of: str = "torch.Tensor") -> None:

@@ -15,9 +15,9 @@ from ..nn.module import Module
 from . import collectives
 from .algorithms.join import Join, Joinable, JoinHook
 from .grad_bucket import GradBucket
-from .group import ProcessGroup, Work
+from .group import ProcessGroup, Work, flat
 from .reductions import ReduceOp
-from .world import flat, resolve
+from .world import resolve
 
 _FIRST_BUCKET = 1 << 20  # bytes; small, so that communication starts early in the backward pass
 _UNFINISHED = (

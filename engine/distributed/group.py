@@ -23,8 +23,8 @@ import numpy
 from .. import settings
 from ..base import dtypes
 from ..base.dtypes import FROM_NUMPY
-from ..futures import Future
 from ..core import devices
+from ..futures import Future
 from .communicator import Communicator, Request
 from .control import Control
 from .errors import DistBackendError
@@ -373,8 +373,9 @@ class ProcessGroup:
     # -- the frame ---------------------------------------------------------------------------------------------------------------
 
     def _meet(
-        self, name: str, array: Any = None, op: ReduceOp | None = None, root: int = -1, own: bool = False, rides: bool = True, count: int = 0
-    ) -> Generator[Request, None, tuple[list[int], list[bytes] | None]]:
+        self, name: str, array: Any = None, op: ReduceOp | None = None, root: int = -1, own: bool = False, rides: bool = True,
+        count: int = 0,
+    ) -> Generator[Request, None, tuple[list[int], list[bytes] | None]]:  # fmt: skip
         """Exchange frames. Returns the numbers of values of all processes, and their data if all of it has travelled along.
 
         `own`: each process may have a number of values of its own. Raises DistBackendError, in all processes, if the calls differ.

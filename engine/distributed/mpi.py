@@ -134,7 +134,7 @@ class _Received:
                         self.source = source
                         self.array = numpy.empty(status.Get_count(MPI.BYTE) - self._header.nbytes, numpy.uint8)
                         kind = _both(self._header, self.array)
-                        self._taking = _Sent(message.Imrecv([MPI.BOTTOM, 1, kind]), self._header, self.array)
+                        self._taking = _Sent(message.Irecv([MPI.BOTTOM, 1, kind]), self._header, self.array)
                         kind.Free()
                         return True
             except MPI.Exception as error:

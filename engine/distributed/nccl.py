@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy
 
-from ..core import devices
 from .communicator import Communicator, Request
 from .group import ProcessGroup, flat
 from .reductions import ReduceOp

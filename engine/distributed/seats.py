@@ -2,8 +2,8 @@
 
 `multiprocessing`, a shell or a test starts them, and they know a store, their rank and how many they are. Process 0 has `mpiexec` start a
 small program for each rank (`seat.py`), which leaves the variables of its environment in a folder. The process of that rank takes them over
-before it starts MPI, and is that rank. MPI's daemon watches the program, and the program a lock that its process holds: so a process that is
-killed is noticed as if `mpiexec` had started it.
+before it starts MPI, and is that rank. MPI's daemon watches the program, and the program watches a lock that its process holds: so a
+process that is killed is noticed as if `mpiexec` had started it.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from . import mpi, seats
 from .communicator import Alone
 from .control import LEFT, Control
 from .errors import DistNetworkError
-from .group import ProcessGroup, flat
+from .group import ProcessGroup
 from .mpi import MpiCommunicator
 from .stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 
@@ -113,7 +113,7 @@ def init_process_group(
 ) -> None:  # fmt: skip
     """Initialize the default process group; returns once all `world_size` processes have joined.
 
-    `backend` is "gloo" or "mpi" for CPU tensors, which both are MPI, or "nccl" for GPU tensors (CPU tensors then use MPI, too). In processes
+    `backend` is "gloo" or "mpi" for CPU tensors, which both are MPI, or "nccl" for GPU tensors, and MPI for those of the CPU. In processes
     started by `mpiexec`, rank and size are MPI's. Those started otherwise, all on one machine, find each other by a `store` or an
     `init_method`: "env://" (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), "tcp://host:port" or "file:///path". A job of one process needs no
     MPI. If a process does not join, respond or survive, the others raise within `timeout` (30 minutes). `group_name` and `pg_options` are
@@ -172,7 +172,7 @@ def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Sto
     everyone = MpiCommunicator(mpi.mpi().COMM_WORLD)
     if (everyone.rank, everyone.size) != (rank, world_size):
         raise RuntimeError(
-            f"this process is rank {everyone.rank} of {everyone.size} since it joined its first job, and can't be rank {rank} of {world_size}"
+            f"this process is rank {everyone.rank} of {everyone.size} since it first joined a job, not rank {rank} of {world_size}"
         )
     made = [everyone.duplicate() for _ in range(3)]
     end, requests = time.monotonic() + seconds, [request for _, request in made]
@@ -305,7 +305,7 @@ def _leave() -> None:
 
 
 def _end_job() -> None:
-    """Leave MPI when the process ends. Only a job that MPI does not let survive failures needs its own end, which waits for all processes."""
+    """Leave the job when the process ends. Where MPI does not let a job survive failures, that waits for all processes."""
     if _state.world is not None:
         _leave()
     seats.leave()
