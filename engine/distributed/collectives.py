@@ -391,7 +391,7 @@ def _peer(g: ProcessGroup, rank: int | None, group_rank: int | None, name: str, 
 
 
 def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Send a tensor to one process. A large one waits until the receiver takes it."""
+    """Send a tensor to one process, and wait until it takes it."""
     work = isend(tensor, dst, group, tag, group_dst)
     if work is not None:
         work.wait()

@@ -55,7 +55,7 @@ class Communicator(ABC):
 
     @abstractmethod
     def send(self, array: Any, to: int, tag: int) -> Request:
-        """Send an array with its dtype and size; it has finished when the receiver has begun to take it, or it is buffered."""
+        """Send an array with its dtype and size. It finishes when the receiver takes it, however small it is."""
 
     @abstractmethod
     def recv(self, sources: Sequence[int], tag: int) -> Receive:

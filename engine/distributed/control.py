@@ -80,11 +80,12 @@ class Control:
         if not self._turn.acquire(blocking=False):
             return
         try:
-            for rank in self._comm.failed():
-                self.gone.setdefault(rank, Gone(ENDED))
+            failed = self._comm.failed()
             for tag, use in ((_WORD, self._hear), (_QUESTION, self._answer), (_ANSWER, self._note)):
                 while (found := self._next(tag)) is not None:
                     use(*found)
+            for rank in failed:  # after what they said
+                self.gone.setdefault(rank, Gone(ENDED))
             self._sent = [request for request in self._sent if not _over(request)]
         finally:
             self._turn.release()
@@ -92,7 +93,7 @@ class Control:
     def _next(self, tag: int) -> tuple[int, dict] | None:
         others = [r for r in range(self.size) if r != self.rank and not self._dead(r)]
         pending = self._receives.setdefault(tag, self._comm.recv(others, tag))
-        pending._sources = others
+        pending.sources = others
         if _over(pending) and pending.source >= 0:
             del self._receives[tag]
             return pending.source, json.loads(pending.array.tobytes())
@@ -169,7 +170,7 @@ class Control:
         return now - self._paused_before - (now - self._paused_since if self.paused else 0.0)
 
     def flush(self, seconds: float) -> None:
-        """Wait until what was told has been sent, at most `seconds`."""
+        """Wait until the others have heard what was told, at most `seconds`."""
         end = time.monotonic() + seconds
         while self._sent and time.monotonic() < end:
             self.look()

@@ -109,7 +109,7 @@ class _Received:
     """A receive that takes a message once it is there: only then its size is known."""
 
     def __init__(self, comm: Any, sources: Sequence[int], tag: int) -> None:
-        self._comm, self._sources, self._tag = comm, sources, tag
+        self._comm, self.sources, self._tag = comm, sources, tag
         self._taking: _Sent | None = None
         self._header = numpy.zeros(_HEADER, numpy.int64)
         self.source, self.array = -1, numpy.empty(0, numpy.uint8)
@@ -125,20 +125,25 @@ class _Received:
 
     def _taken(self) -> bool:
         MPI = mpi()
+        lost, live = None, False
         with LOCK:
-            try:
-                for source in self._sources:
-                    status = MPI.Status()
+            for source in self.sources:
+                status = MPI.Status()
+                try:
                     message = self._comm.Improbe(source, self._tag, status)
-                    if message is not None:
-                        self.source = source
-                        self.array = numpy.empty(status.Get_count(MPI.BYTE) - self._header.nbytes, numpy.uint8)
-                        kind = _both(self._header, self.array)
-                        self._taking = _Sent(message.Irecv([MPI.BOTTOM, 1, kind]), self._header, self.array)
-                        kind.Free()
-                        return True
-            except MPI.Exception as error:
-                raise _translated(error) from error
+                except MPI.Exception as error:  # this process has ended; another may still send
+                    lost = error
+                    continue
+                if message is not None:
+                    self.source = source
+                    self.array = numpy.empty(status.Get_count(MPI.BYTE) - self._header.nbytes, numpy.uint8)
+                    kind = _both(self._header, self.array)
+                    self._taking = _Sent(message.Irecv([MPI.BOTTOM, 1, kind]), self._header, self.array)
+                    kind.Free()
+                    return True
+                live = True
+        if lost is not None and not live:
+            raise _translated(lost) from lost
         return False
 
 
@@ -189,7 +194,7 @@ class MpiCommunicator(Communicator):
         with LOCK:
             kind = _both(header, array)
             try:
-                return self._post("Isend", [mpi().BOTTOM, 1, kind], to, tag, keep=(header, array))
+                return self._post("Issend", [mpi().BOTTOM, 1, kind], to, tag, keep=(header, array))
             finally:
                 kind.Free()
 

@@ -61,7 +61,7 @@ def take(store: Store, rank: int, world_size: int, seconds: float) -> None:
         try:
             machine, _, folder = store.get("folder").decode().partition(" ")
         except DistStoreError as error:
-            raise DistNetworkError(f"rank {rank}: no connection from rank(s) [0] in {seconds:g} s") from error
+            raise DistStoreError(f"rank {rank}: no connection from rank(s) [0] in {seconds:g} s") from error
         if machine != _machine():
             raise DistNetworkError(
                 f"rank {rank} is on another machine than rank 0: start processes on several machines with `workbench cluster`, "

@@ -208,7 +208,7 @@ def tell_failure(error: BaseException) -> None:
     if _state.control is not None:
         text = f"{type(error).__name__}: {error}".split("\n")[0][:200]
         _state.control.tell(gone=f"failed with {text}")
-        _state.control.flush(2.0)
+        _state.control.flush(1.0)
 
 
 def _advance() -> bool:
@@ -295,7 +295,7 @@ def _leave() -> None:
     """Tell the others, and close the groups and the store of this process."""
     if _state.control is not None:
         _state.control.tell(gone=LEFT)
-        _state.control.flush(5.0)
+        _state.control.flush(1.0)
         _state.control.close()
     for one in _state.groups:
         one.close()
