@@ -47,6 +47,7 @@ TAGS = 1 << 30  # tags from here on are the group's own
 OBJECTS, _BARRIER = TAGS, TAGS + 1
 _SPIN = 0.002  # seconds for which a waiting process only yields
 _KEPT = 2000
+_FUTURES = threading.Lock()  # so that a work that ends and a future that is made do not miss each other
 _ENGINE = str(Path(__file__).resolve().parents[1])
 
 
@@ -58,7 +59,7 @@ class Call:
     number: int
     name: str
     op: str
-    dtype: str
+    dtype: Any  # of NumPy
     count: int
     nbytes: int
     file: str
@@ -90,8 +91,9 @@ class Work:
         self._request: Request | None = None
         self._turn = threading.Lock()
         self._over = False  # nothing is left to do in this process, even after an error that ended it early
-        self._done, self._error = threading.Event(), None
-        self._tensors, self._future = tensors, Future()
+        self._done, self._error = False, None
+        self._tensors = tensors
+        self._future: Future | None = None  # made when it is asked for
         self._limit = group.timeout
         self._entered = group.clock()
 
@@ -120,17 +122,23 @@ class Work:
         return self._call.name if self._call is not None else "send"
 
     def _end(self, error: Exception | None) -> None:
-        if self._done.is_set():
+        if self._done:
             return
         self._error = error
         if self._call is not None:
             self._call.left, self._call.error = time.time(), None if error is None else str(error)
-        self._done.set()
+        with _FUTURES:
+            self._done = True
+            future = self._future
+        if future is not None:
+            self._fill(future)
+
+    def _fill(self, future: Future) -> None:
         try:
-            if error is None:
-                self._future.set_result(self._tensors)
+            if self._error is None:
+                future.set_result(self._tensors)
             else:
-                self._future.set_exception(error)
+                future.set_exception(self._error)
         except Exception:  # from a callback: print it, the collective itself has ended well
             traceback.print_exc()
 
@@ -142,9 +150,9 @@ class Work:
         limit = self._limit if timeout is None else timeout.total_seconds()
         entered = self._entered if timeout is None else self._group.clock()
         spin, pause = time.monotonic() + _SPIN, 0.00002
-        while not self._done.is_set():
+        while not self._done:
             self._move()
-            if self._done.is_set():
+            if self._done:
                 break
             if time.monotonic() < spin:
                 sched_yield()
@@ -164,9 +172,9 @@ class Work:
 
     def is_completed(self) -> bool:
         """Return whether it has finished, with or without an error."""
-        if not self._done.is_set():
+        if not self._done:
             self._move()
-        return self._done.is_set()
+        return self._done
 
     def is_success(self) -> bool:
         """Return whether it has finished without an error."""
@@ -174,10 +182,15 @@ class Work:
 
     def result(self) -> list:
         """Return the tensors that it wrote into. Raises RuntimeError if it has not finished."""
-        return self._future.value()
+        return self.get_future().value()
 
     def get_future(self) -> Future:
         """Return a future of the tensors."""
+        with _FUTURES:
+            made, self._future = self._future is None, self._future or Future()
+            done = self._done
+        if made and done:
+            self._fill(self._future)
         return self._future
 
     def exception(self) -> Exception | None:
@@ -255,7 +268,7 @@ class ProcessGroup:
 
     def start(self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None) -> Work:
         """Begin a collective that writes into `tensors`. `op` and `like`, an array, are for people to read."""
-        kind, count, nbytes = ("", _FREE, 0) if like is None else (str(like.dtype), like.size, like.nbytes)
+        kind, count, nbytes = (None, _FREE, 0) if like is None else (like.dtype, like.size, like.nbytes)
         file, line = caller()
         with self._lock:
             self._count += 1
@@ -375,33 +388,31 @@ class ProcessGroup:
     def _meet(
         self, name: str, array: Any = None, op: ReduceOp | None = None, root: int = -1, own: bool = False, rides: bool = True,
         count: int = 0,
-    ) -> Generator[Request, None, tuple[list[int], list[bytes] | None]]:  # fmt: skip
+    ) -> Generator[Request, None, tuple[list[int], list[numpy.ndarray] | None]]:  # fmt: skip
         """Exchange frames. Returns the numbers of values of all processes, and their data if all of it has travelled along.
 
         `own`: each process may have a number of values of its own. Raises DistBackendError, in all processes, if the calls differ.
         """
         if len(self.ranks) == 1:
-            return [0 if array is None else array.size], None if array is None else [array.tobytes()]
+            return [0 if array is None else array.size], None if array is None else [array]
         number, size = self._count, count if array is None else array.size
         kind = -1 if array is None else dtypes.ALL.index(FROM_NUMPY[array.dtype])
+        width, item = _FRAME.size + self._room, 0 if array is None else array.itemsize
+        frame, found = bytearray(width), bytearray(width * len(self.ranks))
         values = (number, CALLS.index(name), -1 if op is None else op.value, kind, _FREE if own else size, root, size)
-        width = _FRAME.size + self._room
-        frame, found = numpy.empty(width, numpy.uint8), numpy.empty(width * len(self.ranks), numpy.uint8)
-        head = _FRAME.pack(*values)
-        frame[: _FRAME.size] = numpy.frombuffer(head, numpy.uint8)
-        rides = rides and isinstance(array, numpy.ndarray | None)
-        if array is not None and rides and array.nbytes <= self._room:
-            frame[_FRAME.size : _FRAME.size + array.nbytes] = array.view(numpy.uint8)
+        _FRAME.pack_into(frame, 0, *values)
+        rides = rides and isinstance(array, numpy.ndarray)
+        if rides and array.nbytes <= self._room:
+            frame[_FRAME.size : _FRAME.size + array.nbytes] = array.tobytes()
         call = self.calls[-1]
-        yield self.frames.all_gather(frame, found)
-        frames = [found[i * width : (i + 1) * width].tobytes() for i in range(len(self.ranks))]
-        if any(f[:_OWN] != head[:_OWN] for f in frames):
+        yield self.frames.all_gather(numpy.frombuffer(frame, numpy.uint8), numpy.frombuffer(found, numpy.uint8))
+        common, starts = bytes(frame[:_OWN]), range(0, len(found), width)
+        if not all(found.startswith(common, start) for start in starts):
             yield from self._differ(call)
-        sizes = [_FRAME.unpack_from(f)[-1] for f in frames]
-        item = 0 if array is None else array.itemsize
+        sizes = [_FRAME.unpack_from(found, start)[-1] for start in starts] if own else [size] * len(self.ranks)
         if not rides or any(size * item > self._room for size in sizes):
             return sizes, None
-        return sizes, [f[_FRAME.size : _FRAME.size + size * item] for f, size in zip(frames, sizes, strict=True)]
+        return sizes, [numpy.frombuffer(found, array.dtype, n, start + _FRAME.size) for n, start in zip(sizes, starts, strict=True)]
 
     def _differ(self, call: Call) -> Generator[Request, None, None]:
         """Raise the error for calls that differ, with those of all processes and their lines."""
@@ -428,7 +439,7 @@ class ProcessGroup:
         """Reduce the arrays of all processes, in place. Small ones, and large ones if ops must be deterministic, in the order of ranks."""
         _, rode = yield from self._meet(name, flat, op, root)
         if rode is not None:
-            flat[...] = _in_order([numpy.frombuffer(data, flat.dtype) for data in rode], op)
+            flat[...] = _in_order(rode, op)
         elif settings.are_deterministic_algorithms_enabled() and isinstance(flat, numpy.ndarray):
             mine = yield from self._part(flat, op)
             sizes = _parts(flat.size, len(self.ranks))
@@ -459,8 +470,7 @@ class ProcessGroup:
         _, rode = yield from self._meet("reduce_scatter", flat, op)
         n = flat.size // len(self.ranks)
         if rode is not None:
-            parts = [numpy.frombuffer(data, flat.dtype)[self._me * n : (self._me + 1) * n] for data in rode]
-            return _in_order(parts, op)
+            return _in_order([row[self._me * n : (self._me + 1) * n] for row in rode], op)
         if settings.are_deterministic_algorithms_enabled() and isinstance(flat, numpy.ndarray):
             return (yield from self._part(flat, op))
         array, how = _for_mpi(flat, op)
@@ -474,7 +484,7 @@ class ProcessGroup:
         table = numpy.array([dtypes.ALL.index(FROM_NUMPY[flat.dtype]), *counts, *out_counts], numpy.int64)
         _, rode = yield from self._meet("all_to_all", table)
         if rode is not None:
-            rows = [numpy.frombuffer(data, numpy.int64) for data in rode]
+            rows = rode
         else:
             whole = numpy.empty((n, 2 * n + 1), numpy.int64)
             yield self.comm.all_gather(table, whole.reshape(-1))
@@ -492,7 +502,7 @@ class ProcessGroup:
         """Write the arrays of all processes to `out`, ordered by rank."""
         _, rode = yield from self._meet("all_gather", flat)
         if rode is not None:
-            out[...] = numpy.frombuffer(b"".join(rode), flat.dtype)
+            numpy.concatenate(rode, out=out)
         else:
             yield self.carrier(flat).all_gather(flat, out)
 
@@ -502,7 +512,7 @@ class ProcessGroup:
         if rode is None:
             yield self.carrier(flat).broadcast(flat, source)
         elif self._me != source:
-            flat[...] = numpy.frombuffer(rode[source], flat.dtype)
+            flat[...] = rode[source]
 
     def gather(self, flat: Any, to: int) -> Steps:
         """Return the arrays of all processes, ordered by rank, in process `to`, and None elsewhere."""
@@ -512,7 +522,7 @@ class ProcessGroup:
     def _to_one(self, flat: Any, to: int, sizes: list[int], rode: list[bytes] | None) -> Steps:
         mine = self._me == to
         if rode is not None:
-            return [numpy.frombuffer(data, flat.dtype) for data in rode] if mine else None
+            return rode if mine else None
         out = numpy.empty(sum(sizes) if mine else 0, flat.dtype)
         nothing = [0] * len(self.ranks)
         yield self.comm.all_to_all(flat, out, [flat.size if i == to else 0 for i in range(len(sizes))], sizes if mine else nothing)
@@ -561,7 +571,7 @@ class ProcessGroup:
         counts = numpy.array([part.size for part in parts or ()] or [0] * n, numpy.int64)
         _, rode = yield from self._meet("scatter_object_list", counts, root=source)
         if rode is not None:
-            counts = numpy.frombuffer(rode[source], numpy.int64)
+            counts = rode[source]
         else:
             yield self.comm.broadcast(counts, source)
         mine = self._me == source and parts is not None
@@ -649,7 +659,8 @@ def _cut(array: numpy.ndarray, sizes: Sequence[int]) -> list[numpy.ndarray]:
 
 def _in_order(parts: list, op: ReduceOp) -> numpy.ndarray:
     """Reduce parts in the order of ranks: all processes get the same bits, and always."""
-    return reduced([_for_mpi(part, op)[0] for part in parts], _for_mpi(parts[0], op)[1]).astype(parts[0].dtype)
+    _, how = _for_mpi(parts[0][:0], op)
+    return reduced([_for_mpi(part, op)[0] for part in parts], how).astype(parts[0].dtype, copy=False)
 
 
 def _for_mpi(flat: Any, op: ReduceOp) -> tuple[Any, ReduceOp]:

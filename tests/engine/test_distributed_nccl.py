@@ -8,10 +8,10 @@ import types
 
 import numpy
 import pytest
+from engine.distributed.links import Links
 
 import engine.distributed as dist
 from engine.distributed import nccl
-from engine.distributed.links import Links
 
 
 class Place(threading.local):
