@@ -401,8 +401,9 @@ class ProcessGroup:
         frame, found = bytearray(width), bytearray(width * len(self.ranks))
         values = (number, CALLS.index(name), -1 if op is None else op.value, kind, _FREE if own else size, root, size)
         _FRAME.pack_into(frame, 0, *values)
-        rides = rides and isinstance(array, numpy.ndarray)
-        if rides and array.nbytes <= self._room:
+        if not isinstance(array, numpy.ndarray):
+            rides = False
+        elif rides and array.nbytes <= self._room:
             frame[_FRAME.size : _FRAME.size + array.nbytes] = array.tobytes()
         call = self.calls[-1]
         yield self.frames.all_gather(numpy.frombuffer(frame, numpy.uint8), numpy.frombuffer(found, numpy.uint8))
@@ -410,7 +411,7 @@ class ProcessGroup:
         if not all(found.startswith(common, start) for start in starts):
             yield from self._differ(call)
         sizes = [_FRAME.unpack_from(found, start)[-1] for start in starts] if own else [size] * len(self.ranks)
-        if not rides or any(size * item > self._room for size in sizes):
+        if array is None or not rides or any(size * item > self._room for size in sizes):
             return sizes, None
         return sizes, [numpy.frombuffer(found, array.dtype, n, start + _FRAME.size) for n, start in zip(sizes, starts, strict=True)]
 

@@ -237,10 +237,6 @@ class MpiCommunicator(Communicator):
             if not self.comm.Is_revoked():
                 self.comm.Revoke()
 
-    def free(self) -> None:
-        """Forget the communicator, once nothing is in progress. Not collective: the library keeps what it needs until the job ends."""
-        self.comm = None
-
 
 def _op(op: ReduceOp) -> Any:
     MPI = mpi()
