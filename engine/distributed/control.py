@@ -1,7 +1,6 @@
-"""What the processes of a job tell each other beside their collectives: who has left, failed or paused, and what each is doing.
+"""Messages between the processes of a job beside their collectives: who has left, failed or paused, and what each is doing.
 
-A thread in each process reads these messages, moves asynchronous collectives on, and answers even while the program computes or stands in a
-debugger.
+A thread in each process reads them, advances asynchronous collectives, and answers even while the program computes or is in a debugger.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ LEFT = "has left the process group (destroy_process_group) early"
 
 @dataclass
 class Gone:
-    """How a process has ended, and the number of collectives that it called in each group, if it could tell."""
+    """How a process has ended, and how many collectives it had called in each group, if it reported that."""
 
     how: str
     calls: dict[str, int] | None = None
     heard: float = field(default_factory=time.monotonic)
 
     def before(self, group: int, number: int | None) -> bool:
-        """Return whether it has ended without calling a collective, or any message of it can still come."""
+        """Return whether it ended before calling a collective, or, without a number, whether no more messages can arrive."""
         if self.calls is not None and number is not None:
             return self.calls.get(str(group), 0) < number
         return time.monotonic() - self.heard > _GRACE
 
 
 class Control:
-    """The messages of one process; `describe` returns what it is doing, and `advance` moves its collectives on."""
+    """The messages of one process; `describe` returns what it is doing, and `advance` advances its collectives."""
 
     def __init__(self, comm: MpiCommunicator, describe: Callable[[], dict], advance: Callable[[], bool]) -> None:
         self.rank, self.size = comm.rank, comm.size
@@ -60,7 +59,7 @@ class Control:
     # -- the thread --------------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Have the thread move a collective on that nobody waits for yet."""
+        """Have the thread advance a collective for which the program does not wait yet."""
         self._wake.set()
 
     def _run(self) -> None:
@@ -76,7 +75,7 @@ class Control:
                 looked = time.monotonic()
 
     def look(self) -> None:
-        """Read the messages that have come. Also called by whoever waits for one."""
+        """Read the messages that have arrived."""
         if not self._turn.acquire(blocking=False):
             return
         try:
@@ -84,7 +83,7 @@ class Control:
             for tag, use in ((_WORD, self._hear), (_QUESTION, self._answer), (_ANSWER, self._note)):
                 while (found := self._next(tag)) is not None:
                     use(*found)
-            for rank in failed:  # after what they said
+            for rank in failed:  # after reading their last messages
                 self.gone.setdefault(rank, Gone(ENDED))
             self._sent = [request for request in self._sent if not _over(request)]
         finally:
@@ -165,12 +164,12 @@ class Control:
             self._paused_before += time.monotonic() - self._paused_since
 
     def clock(self) -> float:
-        """Return seconds of a clock that stands still while any process is paused: time-outs go by it."""
+        """Return seconds of the clock for time-outs, which stops while any process is paused."""
         now = time.monotonic()
         return now - self._paused_before - (now - self._paused_since if self.paused else 0.0)
 
     def flush(self, seconds: float) -> None:
-        """Wait until the others have heard what was told, at most `seconds`."""
+        """Wait until the others have read all messages, at most `seconds`."""
         end = time.monotonic() + seconds
         while self._sent and time.monotonic() < end:
             self.look()

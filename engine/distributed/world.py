@@ -193,7 +193,7 @@ _registered: list[Finalize] = []
 
 
 def _show_failures() -> None:
-    """Have an uncaught exception end this process at once, and tell the others why."""
+    """Have uncaught exceptions reported to the other processes."""
     shown = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -342,7 +342,9 @@ def new_group(
         raise ValueError(f"The new group's rank should be within the world_size set by init_process_group: got {members} of {world.size()}")
     _state.numbered += 1  # equal in all processes
     number = _state.numbered
-    world.start("new_group", world.barrier("new_group", hash(tuple(members)) >> 1), []).wait()  # all are here, so that nobody waits in MPI
+    world.start(
+        "new_group", world.barrier("new_group", hash(tuple(members)) >> 1), []
+    ).wait()  # creating a communicator blocks until all are here
     if world.rank() not in members:
         return GroupMember.NON_GROUP_MEMBER
     seconds = world.timeout if timeout is None else timeout.total_seconds()
