@@ -192,6 +192,8 @@ def break_at(when: str = "", *, op: str = "", name: str = "", module: str = "") 
     Example::
 
         >>> stop = wb.break_at("norm > 2", op="mul")
+        >>> stop
+        Breakpoint at every mul when norm > 2
         >>> w = engine.tensor([1.0, 2.0], requires_grad=True)
         >>> walk = wb.step((w * w).sum())
         >>> walk.run([stop])
