@@ -57,6 +57,7 @@ def main(text: str, how: list[str], script: list[str]) -> int:
                 os.dup2(into, getattr(sys, name).fileno())
         return _run(how, script, reported)
     os.close(joining)
+    signal.signal(signal.SIGTERM, lambda number, frame: _terminate(pid, reported))
     threads = []
     for name, (into, copied) in outputs.items():
         if into is not None:
@@ -82,6 +83,12 @@ def main(text: str, how: list[str], script: list[str]) -> int:
     if status < 0 and in_job:
         os.kill(os.getpid(), -status)  # MPI notices it and tells the other processes: they may survive
     return max(status, 1)
+
+
+def _terminate(pid: int, reported: mmap.mmap) -> None:
+    """Pass on that mpiexec ends the job: there is nothing to report."""
+    reported[0] = 1
+    os.kill(pid, signal.SIGTERM)
 
 
 def _output(job: dict[str, Any], rank: str, local: int, name: str) -> tuple[int | None, tuple | None]:
@@ -111,10 +118,10 @@ def _run(how: list[str], script: list[str], reported: mmap.mmap) -> int:
     """Run the script in this process. An uncaught exception is shown from the script's own lines on."""
     if "--program" in how:
         os.execvp(script[0], script)
-    sys.path[0] = str(Path(__file__).resolve().parents[2])
-    import engine
-
     if "--torch" in how:
+        sys.path[0] = str(Path(__file__).resolve().parents[2])
+        import engine
+
         engine.install_as_torch()
     sys.argv = script
     try:

@@ -46,8 +46,12 @@ class Cluster:
                 f"the engines are not the ranks of one MPI job: rank and size are {found}. The profile must have mpiexec start "
                 "`python -m workbench.jupyter.rank`, see docs/cluster.md"
             )
-        if get_ipython() is not None:
-            self.view.activate()
+        if (shell := get_ipython()) is not None:
+            from ipyparallel.client.magics import ParallelMagics
+
+            magics = ParallelMagics(shell, self.view)
+            magics.signal_on_interrupt = None  # `_after` does it, and waits for the ranks
+            shell.magics_manager.register(magics)
 
     def __len__(self) -> int:
         return self.size
@@ -106,11 +110,16 @@ class Cluster:
         """After a cell that has failed on a rank, the group is made anew: what the ranks told each other would stop the next cell."""
         from ipyparallel.error import RemoteError
 
-        if isinstance(result.error_in_exec, (RemoteError, KeyboardInterrupt)):
-            try:
-                self.reset()
-            except (RuntimeError, TimeoutError, RemoteError) as error:
-                print(f"wb.cluster: {error}", file=sys.stderr)
+        error = result.error_in_exec
+        if not isinstance(error, (RemoteError, KeyboardInterrupt)):
+            return
+        try:
+            if isinstance(error, KeyboardInterrupt) and self.client.outstanding:
+                self.interrupt()
+                self.client.wait(timeout=self._seconds)
+            self.reset()
+        except (RuntimeError, TimeoutError, RemoteError) as error:
+            print(f"wb.cluster: {error}", file=sys.stderr)
 
 
 @magics_class
