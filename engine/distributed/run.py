@@ -28,7 +28,7 @@ ALLOCATIONS = ("SLURM_JOB_NODELIST", "PBS_NODEFILE")  # set where mpiexec itself
 
 def parser() -> argparse.ArgumentParser:
     """Return a parser for torchrun's options that apply without an elastic agent, spelled with `_` or `-`."""
-    made = argparse.ArgumentParser(f"python -m {PROGRAM}", description=__doc__)
+    made = argparse.ArgumentParser("python -m engine.distributed.run", description=__doc__)
 
     def add(name: str, **how: Any) -> None:
         made.add_argument(f"--{name}", f"--{name.replace('_', '-')}", **how)
@@ -139,7 +139,7 @@ def master(options: argparse.Namespace, first: str) -> tuple[str, int]:
     return host, port
 
 
-def plan(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
+def plan(options: argparse.Namespace, program: str = PROGRAM) -> tuple[list[str], dict[str, Any]]:
     """Return the arguments of mpiexec up to the program, and what each process is told. Raises ValueError for bad options."""
     nodes, local = machines(options.nnodes), processes(options.nproc_per_node)
     if options.node_rank != 0:
@@ -158,14 +158,14 @@ def plan(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
         raise ValueError(f"--nnodes={nodes}: which machines? Give them with --hosts a:4,b:4, or start in an allocation of Slurm or PBS")
     slots = list(where.values()) or [local] * nodes
     host, port = master(options, next(iter(where), "127.0.0.1" if nodes == 1 else socket.gethostname()))
-    job = {"program": PROGRAM, "host": host, "port": port, "slots": slots, "role": options.role, "id": options.rdzv_id}
+    job = {"program": program, "host": host, "port": port, "slots": slots, "role": options.role, "id": options.rdzv_id}
     most = max(slots)
     tees, redirects = streams(options.tee, most, "tee"), streams(options.redirects, most, "redirects")
     job |= {"tees": tees, "redirects": redirects, "restarts": options.max_restarts, "logs": options.log_dir}
-    program = mpiexec()
-    version = subprocess.run([program, "--version"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    path = mpiexec()
+    version = subprocess.run([path, "--version"], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
     mpich = "Open MPI" not in version
-    command = [program, *([] if mpich else ["--with-ft", "ulfm"]), "-n", str(sum(slots))]
+    command = [path, *([] if mpich else ["--with-ft", "ulfm"]), "-n", str(sum(slots))]
     if where:
         command += ["-hosts" if mpich else "--host", ",".join(f"{host}:{n}" for host, n in where.items())]
     elif mpich and allocated:
@@ -176,12 +176,12 @@ def plan(options: argparse.Namespace) -> tuple[list[str], dict[str, Any]]:
     return command, job
 
 
-def launch(options: argparse.Namespace) -> int:
+def launch(options: argparse.Namespace, program: str) -> int:
     """Start the processes, wait for them, and return the exit status: 0 if all succeed."""
-    command, job = plan(options)
+    command, job = plan(options, program)
     if job["logs"] is None and any(job["tees"] + job["redirects"]):
         job["logs"] = tempfile.mkdtemp(prefix="engine-run-")
-        print(f"{PROGRAM}: what the processes print is in {job['logs']}", file=sys.stderr)
+        print(f"{program}: what the processes print is in {job['logs']}", file=sys.stderr)
     how = [option for option, given in (("--program", options.no_python), ("--module", options.module)) if given]
     how += [] if options.no_torch_name else ["--torch"]
     child = [sys.executable, "-u", str(Path(__file__).with_name("child.py"))]
@@ -191,7 +191,7 @@ def launch(options: argparse.Namespace) -> int:
         if status == 0:
             return 0
         if attempt < options.max_restarts:
-            print(f"{PROGRAM}: started again ({attempt + 1} of {options.max_restarts})", file=sys.stderr)
+            print(f"{program}: started again ({attempt + 1} of {options.max_restarts})", file=sys.stderr)
     return 1
 
 
@@ -215,12 +215,12 @@ def _wait(started: subprocess.Popen) -> int:
         signal.signal(signal.SIGTERM, before)
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run the command line."""
+def main(arguments: list[str] | None = None, program: str = PROGRAM) -> int:
+    """Run the command line; messages begin with the program's name."""
     try:
-        return launch(parser().parse_args(arguments))
+        return launch(parser().parse_args(arguments), program)
     except (ValueError, RuntimeError) as error:  # RuntimeError: there is no MPI
-        print(f"{PROGRAM}: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130
