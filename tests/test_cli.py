@@ -147,5 +147,8 @@ def test_cluster_refuses_before_anything_starts(capsys, monkeypatch, tmp_path):
         with pytest.raises(SystemExit) as ended:
             cli.main(["cluster", *arguments])
         assert ended.value.code == 2 and said in capsys.readouterr().err
-    for arguments, said in ((["2", "none.py"], "there is no file 'none.py'"), (["a:x", str(tmp_path / "x.py")], "--hosts: expected machines")):
+    for arguments, said in (
+        (["2", "none.py"], "there is no file 'none.py'"),
+        (["a:x", str(tmp_path / "x.py")], "--hosts: expected machines"),
+    ):
         assert cli.main(["cluster", *arguments]) == 2 and said in capsys.readouterr().err

@@ -143,7 +143,9 @@ def plan(options: argparse.Namespace, program: str = PROGRAM) -> tuple[list[str]
     """Return the arguments of mpiexec up to the program, and what each process is told. Raises ValueError for bad options."""
     nodes, local = machines(options.nnodes), processes(options.nproc_per_node)
     if options.node_rank != 0:
-        raise ValueError(f"--node_rank: expected 0, got {options.node_rank}: one command starts all machines' processes, with --hosts a:4,b:4")
+        raise ValueError(
+            f"--node_rank: expected 0, got {options.node_rank}: one command starts all machines' processes, with --hosts a:4,b:4"
+        )
     if options.max_restarts < 0:
         raise ValueError(f"--max_restarts: expected a number of at least 0, got {options.max_restarts}")
     if not options.module and not options.no_python and not Path(options.script).exists():

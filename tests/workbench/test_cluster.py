@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from kernels import PATIENCE, Kernel, printed
+from IPython.core.interactiveshell import InteractiveShell
+from kernels import PATIENCE, ROOT, Kernel, printed
 
 import workbench as wb
 from engine import distributed as dist
@@ -93,17 +96,26 @@ def test_an_interrupt_reaches_all_ranks(kernel):
     assert said(px(kernel, "x = engine.ones(1); dist.all_reduce(x); print('sum', x.item())")).count("sum 2.0") == 2
 
 
-def test_without_a_cluster_px_runs_here(kernel):
-    other = "%%px\nprint(dist.get_world_size(), trained() == trained())"
-    assert said(kernel.run(other)).count("2 True") == 2
-    pids = said(kernel.run("print(*cluster.view.apply_sync(lambda: __import__('os').getpid()))")).split()
-    assert repr(kernel.run("alone = wb.cluster(1); print(alone)"))  # stops the other one
-    assert "1 rank: this process" in said(kernel.run("print(alone)"))
-    kernel.run(TRAIN)
-    assert said(kernel.run(other)).strip() == "1 True"
-    shown = said(px(kernel, "raise ValueError('on purpose')"))
-    assert shown.count("on purpose") >= 1
-    assert "a cluster that has been stopped" in said(kernel.run("print(cluster)"))
+def test_without_a_cluster_px_runs_here():
+    shell = InteractiveShell()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clusters, "get_ipython", lambda: shell)
+        alone = wb.cluster(1)
+    try:
+        assert "1 rank: this process" in repr(alone) and len(alone) == 1
+        shell.run_cell(TRAIN).raise_error()
+        shell.run_cell("%%px\nfound = dist.get_world_size(), trained()").raise_error()
+        assert shell.user_ns["found"][0] == 1
+        with pytest.raises(ZeroDivisionError):
+            shell.run_cell("%px 1 / 0").raise_error()
+    finally:
+        alone.stop()
+
+
+def test_the_ranks_end_with_the_kernel_even_if_it_is_killed(kernel):
+    pids = re.findall(r"\d+", said(kernel.run("print(*cluster.view.apply_sync(lambda: __import__('os').getpid()))")))
+    assert len(pids) == 2
+    kernel.manager.shutdown_kernel(now=True)
     deadline = time.monotonic() + PATIENCE
     while any(alive(int(pid)) for pid in pids):
         assert time.monotonic() < deadline
@@ -137,3 +149,31 @@ def test_nonsense_is_refused_before_anything_starts(monkeypatch):
     with pytest.raises(RuntimeError, match=r'pip install "gradient-workbench\[cluster\]"'):
         wb.cluster(2)
     assert not dist.is_initialized()
+
+
+@pytest.mark.parametrize("name", ["slurm", "pbs"])
+def test_profiles_of_the_docs(name):
+    """A job script that has mpiexec start the ranks; there is no Slurm and no PBS here to run it."""
+    from ipyparallel import Cluster
+    from traitlets.config import PyFileConfigLoader
+
+    config = PyFileConfigLoader(f"ipcluster_config_{name}.py", str(ROOT / "docs" / "cluster")).load_config()
+    cluster = Cluster(config=config, n=8, load_profile=False)
+    launcher = cluster.engine_launcher_class(config=config, engine_cmd=clusters.RANK)
+    launcher.context["n"] = 8
+    launcher.write_batch_script(8)
+    script = Path(launcher.batch_file).read_text()
+    assert "mpiexec --with-ft ulfm -n 8" in script and "workbench.jupyter.rank" in script, script
+
+
+def test_hogwild_of_the_docs():
+    done = subprocess.run(
+        [sys.executable, "docs/cluster/hogwild.py"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    before, after = map(float, re.findall(r"\d+\.\d+", done.stdout))
+    assert after < before / 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ from . import rank
 
 MISSING = 'wb.cluster needs ipyparallel and MPI: pip install "gradient-workbench[cluster]"'
 RANK = [sys.executable, "-m", "workbench.jupyter.rank"]
+WATCH = "import sys; sys.stdin.read(); import ipyparallel; ipyparallel.Cluster.from_file(sys.argv[1]).stop_cluster_sync()"
 _running: list[Cluster] = []  # at most one: `%%px` belongs to it
 
 
@@ -26,7 +28,7 @@ class Cluster:
 
     def __init__(self, start: Callable[[], tuple[Any, Any]], torch: bool, seconds: float) -> None:
         self._start, self._torch, self._seconds = start, torch, seconds
-        self._cluster, self.client = start()
+        self._begin()
         _running.append(self)
         try:
             self._enter()
@@ -35,6 +37,11 @@ class Cluster:
             raise
         if (shell := get_ipython()) is not None:
             shell.events.register("post_run_cell", self._after)
+
+    def _begin(self) -> None:
+        self._cluster, self.client = self._start()
+        watch = [sys.executable, "-c", WATCH, self._cluster.cluster_file]  # stops the cluster when this process ends, even if it is killed
+        self._watch = subprocess.Popen(watch, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
 
     def _enter(self) -> None:
         self.view = self.client[:]
@@ -75,20 +82,19 @@ class Cluster:
         """Make the default process group anew, as happens after each `%%px` cell that fails. Variables are kept; other groups are not.
 
         Raises:
-            RuntimeError: a rank has been killed, or still runs a cell.
+            RuntimeError: a rank has been killed, or the ranks still run a cell.
         """
         lost = sorted(set(range(self.size)) - set(self.client.ids))
         if lost:
             raise RuntimeError(f"rank {lost[0]} has ended: cluster.restart() starts all ranks again, without their variables")
-        busy = sorted(engine for engine, state in self.client.queue_status().items() if engine != "unassigned" and state["tasks"] + state["queue"])
-        if busy:
-            raise RuntimeError(f"rank {busy[0]} still runs a cell: cluster.interrupt() stops it")
+        if self.client.outstanding:
+            raise RuntimeError("the ranks still run a cell: cluster.interrupt() stops it")
         self.view.apply_async(rank.enter, self._torch).get(self._seconds)
 
     def restart(self) -> None:
         """End all ranks and start new ones, which have no variables."""
         self._end()
-        self._cluster, self.client = self._start()
+        self._begin()
         self._enter()
 
     def stop(self) -> None:
@@ -102,6 +108,8 @@ class Cluster:
 
     def _end(self) -> None:
         if self.client is not None:
+            self._watch.kill()
+            self._watch.communicate()
             self.client.close()
             self._cluster.stop_cluster_sync()
             self.client = None
