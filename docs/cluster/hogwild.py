@@ -6,8 +6,8 @@ that are half old; with small steps the training converges all the same. https:/
 
 import engine
 import workbench as wb
-from engine import nn
 from engine import multiprocessing as mp
+from engine import nn
 
 images, labels = wb.samples.digits()
 images, labels = images[:1000].flatten(1).float(), labels[:1000]

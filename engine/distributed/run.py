@@ -82,7 +82,7 @@ def machines(text: str) -> int:
 
 
 def hosts(text: str, local: int) -> dict[str, int]:
-    """Parse "a:4,b:4", or the hostfile at a path, whose lines are such as "a slots=4": the processes of each machine, `local` by default."""
+    """Parse "a:4,b:4", or the path of a hostfile with lines such as "a slots=4". Returns the processes of each machine."""
     if "/" in text:
         try:
             lines = [line.partition("#")[0].strip() for line in Path(text).read_text(encoding="utf-8").splitlines()]
@@ -140,12 +140,10 @@ def master(options: argparse.Namespace, first: str) -> tuple[str, int]:
 
 
 def plan(options: argparse.Namespace, program: str = PROGRAM) -> tuple[list[str], dict[str, Any]]:
-    """Return the arguments of mpiexec up to the program, and what each process is told. Raises ValueError for bad options."""
+    """Return the arguments of mpiexec up to the program, and what each process needs to know. Raises ValueError for bad options."""
     nodes, local = machines(options.nnodes), processes(options.nproc_per_node)
     if options.node_rank != 0:
-        raise ValueError(
-            f"--node_rank: expected 0, got {options.node_rank}: one command starts all machines' processes, with --hosts a:4,b:4"
-        )
+        raise ValueError(f"--node_rank: expected 0, got {options.node_rank}: one command starts all processes, with --hosts a:4,b:4")
     if options.max_restarts < 0:
         raise ValueError(f"--max_restarts: expected a number of at least 0, got {options.max_restarts}")
     if not options.module and not options.no_python and not Path(options.script).exists():

@@ -152,11 +152,12 @@ def test_nonsense_is_refused_before_anything_starts(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["slurm", "pbs"])
-def test_profiles_of_the_docs(name):
+def test_profiles_of_the_docs(name, tmp_path, monkeypatch):
     """A job script that has mpiexec start the ranks; there is no Slurm and no PBS here to run it."""
     from ipyparallel import Cluster
     from traitlets.config import PyFileConfigLoader
 
+    monkeypatch.chdir(tmp_path)  # the script is written there
     config = PyFileConfigLoader(f"ipcluster_config_{name}.py", str(ROOT / "docs" / "cluster")).load_config()
     cluster = Cluster(config=config, n=8, load_profile=False)
     launcher = cluster.engine_launcher_class(config=config, engine_cmd=clusters.RANK)

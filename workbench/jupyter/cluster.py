@@ -28,6 +28,7 @@ class Cluster:
 
     def __init__(self, start: Callable[[], tuple[Any, Any]], torch: bool, seconds: float) -> None:
         self._start, self._torch, self._seconds = start, torch, seconds
+        self.client: Any = None
         self._begin()
         _running.append(self)
         try:
@@ -56,7 +57,7 @@ class Cluster:
         if (shell := get_ipython()) is not None:
             from ipyparallel.client.magics import ParallelMagics
 
-            magics = ParallelMagics(shell, self.view)
+            magics: Any = ParallelMagics(shell, self.view)
             magics.signal_on_interrupt = None  # `_after` does it, and waits for the ranks
             shell.magics_manager.register(magics)
 
@@ -137,6 +138,7 @@ class Here(Magics):
     @line_cell_magic
     def px(self, line: str, cell: str | None = None) -> None:
         """Run a cell in this process, which is the only rank."""
+        assert self.shell is not None
         self.shell.run_cell(line if cell is None else cell).raise_error()
 
 
