@@ -85,6 +85,8 @@ class Cluster:
         Raises:
             RuntimeError: a rank has been killed, or the ranks still run a cell.
         """
+        if self.client is None:
+            raise RuntimeError("the cluster has been stopped: cluster.restart() starts it again")
         lost = sorted(set(range(self.size)) - set(self.client.ids))
         if lost:
             raise RuntimeError(f"rank {lost[0]} has ended: cluster.restart() starts all ranks again, without their variables")
@@ -120,10 +122,11 @@ class Cluster:
         from ipyparallel.error import RemoteError
 
         error = result.error_in_exec
-        if not isinstance(error, (RemoteError, KeyboardInterrupt)):
+        interrupted = isinstance(error, KeyboardInterrupt) and self.client is not None and self.client.outstanding
+        if not interrupted and not isinstance(error, RemoteError):
             return
         try:
-            if isinstance(error, KeyboardInterrupt) and self.client.outstanding:
+            if interrupted:
                 self.interrupt()
                 self.client.wait(timeout=self._seconds)
             self.reset()
