@@ -110,8 +110,8 @@ PAGES = {
     ),
     "train": Page(
         "Follow and control a training",
-        "Record a training, show its progress, play it step by step. "
-        "Guide: [Pictures](../pictures.md), [Control a training](../stepping.md).",
+        "Record a training, show its progress, play it step by step, run it in several processes. "
+        "Guide: [Pictures](../pictures.md), [Control a training](../stepping.md), [Cluster](../cluster.md).",
         {
             "wb.history": "",
             "workbench.training.history.History": "log gradients table attach close",
@@ -122,6 +122,8 @@ PAGES = {
             "wb.progress": "",
             "workbench.training.progress.Track": "report write",
             "wb.loop": "",
+            "wb.cluster": "",
+            "workbench.jupyter.cluster.Cluster": "interrupt reset restart stop",
         },
     ),
     "plot": Page(
@@ -341,7 +343,7 @@ def pages() -> dict[str, str]:
         rows.append(f"| [{about.title}]({page}.md) | {names} |")
     made |= {"magics": [*magics()], "command-line": [*commands()]}
     rows.append("| [Magics](magics.md) | [`%%watch`](magics.md#watch), [`%torch`](magics.md#torch) |")
-    rows.append("| [Command line](command-line.md) | `workbench lab`, `run`, `course`, `class`, `slides` |")
+    rows.append("| [Command line](command-line.md) | `workbench lab`, `run`, `cluster`, `course`, `class`, `slides` |")
     made["index"] = ["# Reference of `wb`", "", INDEX, "", "| page | functions |", "|---|---|", *rows]
     return {f"{name}.md": "\n".join([*lines[:2], head, "", *lines[2:]]).rstrip() + "\n" for name, lines in made.items()}
 

@@ -7,7 +7,7 @@ step through         wb.step  wb.break_at
 inspect              wb.describe  wb.vocabulary  wb.whatif
 memory and time      wb.memory  wb.why_alive  wb.release  wb.profile
 check and compare    wb.check  wb.guard  wb.diff  wb.testing
-train                wb.history  wb.progress  wb.loop
+train                wb.history  wb.progress  wb.loop  wb.cluster
 plot, teach, data    wb.plot  wb.teach  wb.samples
 write to a file      wb.export
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .backward.stepper import Stepper
     from .checks.ask import CheckReport
     from .exporting.ask import Written
+    from .jupyter.cluster import Cluster, Single
     from .jupyter.widget import View
     from .memory_use.alive import Why
     from .memory_use.ask import MemoryReport
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 __all__ = [
     "break_at",
     "check",
+    "cluster",
     "describe",
     "diff",
     "export",
@@ -717,6 +719,42 @@ def loop(data: Iterable, *subjects: Any) -> Iterable:
     from .jupyter.pause import controlled
 
     return controlled(data, subjects)
+
+
+def cluster(n: int | None = None, *, hosts: str = "", profile: str = "", torch: bool = False, timeout: float = 120) -> Cluster | Single:
+    """Start the ranks of a distributed training: `%%px` cells run on all of them, with `engine.distributed` initialized.
+
+    The ranks are processes of one MPI job. Ctrl-C interrupts all of them. If a cell fails on one, those that wait for it raise an error
+    that says so, and the default process group is made anew for the next cell. With one rank, cells run in this process. A cluster that
+    runs already is stopped first. Needs the extra `cluster`, except for one rank.
+
+    Args:
+        n: the number of ranks.
+        hosts: the machines and their ranks, as in "a:4,b:4", or the path of a hostfile, instead of `n`. They need SSH and the same files.
+        profile: a profile of ipyparallel, whose `ipcluster_config.py` starts the ranks: for Slurm, PBS or SSH.
+        torch: `import torch` gives the engine in the ranks.
+        timeout: the seconds within which all ranks must have started.
+
+    Returns:
+        The cluster, with `stop()`, `restart()`, `interrupt()`, `reset()`, and ipyparallel's `client` and `view`.
+
+    Raises:
+        RuntimeError: ipyparallel or MPI is not installed, or the ranks have not started.
+        TypeError: `n` is not an integer.
+        ValueError: `n` is less than 1, or machines or profile make no sense.
+
+    Example::
+
+        >>> cluster = wb.cluster(1)
+        >>> cluster
+        1 rank: this process. %%px runs a cell here
+        >>> engine.distributed.get_world_size()
+        1
+        >>> cluster.stop()
+    """
+    from .jupyter.cluster import started
+
+    return started(n, hosts, profile, torch, timeout)
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -38,13 +38,20 @@ def mpiexec() -> str:
     return found
 
 
-def environment() -> dict[str, str]:
-    """Return the environment for `mpiexec`, which allows more processes than cores, and the superuser (as in containers)."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith((*PREFIXES, "PMI_"))}
-    mine = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+def settings() -> dict[str, str]:
+    """Return the variables that `mpiexec` needs: more processes than cores are allowed, and so is the superuser, as in a container."""
+    found = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        mine |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return inherited | mine
+        found |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for `mpiexec`. The user's settings of MPI stay, but not what makes this process one of another job."""
+    inherited = dict(os.environ)
+    if "PMIX_RANK" in inherited or "PMI_RANK" in inherited:
+        inherited = {name: value for name, value in inherited.items() if not name.startswith((*PREFIXES, "PMI_"))}
+    return settings() | inherited
 
 
 def take(store: Store, rank: int, world_size: int, seconds: float) -> None:

@@ -14,7 +14,7 @@ from ..core import devices
 from . import mpi, seats
 from .communicator import Alone
 from .control import LEFT, Control
-from .errors import DistNetworkError
+from .errors import DistBackendError, DistNetworkError
 from .group import ProcessGroup
 from .mpi import MpiCommunicator
 from .stores import FileStore, HashStore, PrefixStore, Store, TCPStore
@@ -185,6 +185,8 @@ def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Sto
     _state.world = _made(comm, frames, ranks, seconds, backend, 0)
     _state.groups = [_state.world]
     if not _registered:
+        if "ENGINE_JOINED" in os.environ and by_mpi == (rank, world_size):  # set by the program that `run` has started this process with
+            os.write(int(os.environ.pop("ENGINE_JOINED")), b"1")
         _registered.append(Finalize(None, _end_job, exitpriority=-100))  # also in processes of multiprocessing, unlike atexit
         _show_failures()
 
@@ -193,14 +195,26 @@ _registered: list[Finalize] = []
 
 
 def _show_failures() -> None:
-    """Have uncaught exceptions reported to the other processes."""
+    """Have an uncaught exception end this process at once, and tell the others why. One that another process caused takes one line."""
     shown = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        shown(kind, error, trace)
+        if cause := _cause(error):
+            print(f"rank {get_rank()} ended because {cause}", file=sys.stderr, flush=True)
+        else:
+            shown(kind, error, trace)
         tell_failure(error)
 
     sys.excepthook = hook
+
+
+def _cause(error: BaseException) -> str | None:
+    """Return how another process has ended, if that is what an error says."""
+    gone = {} if _state.control is None else _state.control.gone
+    for rank, one in list(gone.items())[:1]:
+        if isinstance(error, DistBackendError) and (cause := f"rank {rank} {one.how}") in str(error):
+            return cause
+    return None
 
 
 def tell_failure(error: BaseException) -> None:
