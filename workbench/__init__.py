@@ -8,6 +8,7 @@ inspect              wb.describe  wb.vocabulary  wb.whatif
 memory and time      wb.memory  wb.why_alive  wb.release  wb.profile
 check and compare    wb.check  wb.guard  wb.diff  wb.testing
 train                wb.history  wb.progress  wb.loop
+many processes       wb.ranks
 plot, teach, data    wb.plot  wb.teach  wb.samples
 write to a file      wb.export
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .jupyter.widget import View
     from .memory_use.alive import Why
     from .memory_use.ask import MemoryReport
+    from .distributed.ask import Ranks
     from .session.report import Report
     from .session.surface import ShownSession
     from .subjects.watching import Watch
@@ -55,6 +57,7 @@ __all__ = [
     "plot",
     "profile",
     "progress",
+    "ranks",
     "record",
     "release",
     "samples",
@@ -676,6 +679,42 @@ def progress(iterable: Iterable, total: int | None = None, title: str = "") -> T
     from .jupyter.progress import Cell
 
     return Track(iterable, total, title, Cell())
+
+
+def ranks(model: Any = None, every: int = 10) -> Ranks:
+    """Show what every process of a distributed job is doing, who waits for whom, and since when parameters differ.
+
+    No rank has to wait for it: each answers at any time, also while it computes. In a notebook the board of rank 0 is drawn twice a second
+    until the process group ends; elsewhere, print the returned object. To compare parameters, every rank must call this with its model.
+
+    Args:
+        model: an `nn.Module` whose parameters are compared.
+        every: compare them after each `every`-th step of the optimizer.
+
+    Returns:
+        The ranks. `print(r)` prints the board as it is now; `r.pause()` has all ranks pause after the same step, `r.resume()` has them go
+        on, and in `with r.alone():` only this rank goes on, without time-outs in the others.
+
+    Raises:
+        ValueError: the default process group is not initialized, or `every` is less than 1.
+        TypeError: `model` is not an `nn.Module`.
+
+    Example::
+
+        >>> import engine.distributed as dist
+        >>> dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+        >>> wb.ranks()
+        rank  step  collective  waited  memory  state
+           0     0           0       –  ...  computes...
+        >>> dist.destroy_process_group()
+    """
+    from .distributed.ask import Ranks
+
+    if not caller.in_kernel():
+        return Ranks(model, every)
+    from .jupyter.progress import Place
+
+    return Ranks(model, every, Place())
 
 
 def __dir__() -> list[str]:

@@ -42,7 +42,7 @@ class Ranks:
             self._monitor.fingerprint(every, _hash_of(model))
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        if screen is not None:
+        if screen is not None and self._monitor.group.rank() == 0:
             self._thread = threading.Thread(target=self._draws, args=(screen,), daemon=True, name="ranks")
             self._thread.start()
 
@@ -85,7 +85,7 @@ class Ranks:
         return repr(self.board())
 
     def _repr_html_(self) -> str:
-        return picture.html(self.board())
+        return "" if self._thread is not None else picture.html(self.board())  # it is on the page already
 
 
 def _hash_of(model: Any) -> Callable[[], int]:
