@@ -124,6 +124,18 @@ PAGES = {
             "wb.loop": "",
         },
     ),
+    "ranks": Page(
+        "Many processes",
+        "What every process of a distributed job is doing, and where their values differ.",
+        {
+            "wb.ranks": "",
+            "workbench.distributed.ask.Ranks": "board pause resume alone close",
+            "wb.across_ranks": "",
+            "workbench.distributed.across.SpreadReport": "",
+            "workbench.distributed.across.Spread": "",
+            "workbench.distributed.across.Across": "",
+        },
+    ),
     "plot": Page(
         "Plot",
         "Static plots with matplotlib. Every function takes `ax=`, draws on it or on a new figure, and returns the Axes. "

@@ -8,7 +8,7 @@ inspect              wb.describe  wb.vocabulary  wb.whatif
 memory and time      wb.memory  wb.why_alive  wb.release  wb.profile
 check and compare    wb.check  wb.guard  wb.diff  wb.testing
 train                wb.history  wb.progress  wb.loop
-many processes       wb.ranks
+many processes       wb.ranks  wb.across_ranks
 plot, teach, data    wb.plot  wb.teach  wb.samples
 write to a file      wb.export
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .jupyter.widget import View
     from .memory_use.alive import Why
     from .memory_use.ask import MemoryReport
+    from .distributed.across import Across, SpreadReport
     from .distributed.ask import Ranks
     from .session.report import Report
     from .session.surface import ShownSession
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from .training.progress import Track
 
 __all__ = [
+    "across_ranks",
     "break_at",
     "check",
     "describe",
@@ -715,6 +717,37 @@ def ranks(model: Any = None, every: int = 10) -> Ranks:
     from .jupyter.progress import Place
 
     return Ranks(model, every, Place())
+
+
+def across_ranks(of: Any = None) -> View | Across | SpreadReport:
+    """Compare values over all processes of a distributed job. Every process must call it.
+
+    Args:
+        of: a module, to compare its parameters and gradients; or the `r` of `with wb.record() as r`, to find the first op whose result
+            differs between ranks. By default, the last recording.
+
+    Returns:
+        For a module a report of minimum, maximum and norm, and of the largest difference between two ranks. For a recording, in a notebook
+        a view with flags where differences begin, elsewhere an object that prints them.
+
+    Raises:
+        ValueError: the default process group is not initialized.
+        RuntimeError: nothing was recorded.
+        TypeError: `of` is something else.
+
+    Example::
+
+        >>> import engine.distributed as dist
+        >>> dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+        >>> wb.across_ranks(engine.nn.Linear(2, 1)).rows[0].equal
+        True
+        >>> dist.destroy_process_group()
+    """
+    from engine.nn import Module
+
+    from .distributed.across import recorded, spread
+
+    return spread(of) if isinstance(of, Module) else caller.shown(recorded(of, caller.names()))
 
 
 def __dir__() -> list[str]:

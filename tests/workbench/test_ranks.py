@@ -31,7 +31,15 @@ T0 = 1_000_000.0
 def state(times, host="a", **more):
     """What a rank reports that has entered and left its collectives at these times."""
     recent = [[n + 1, "all_reduce", "SUM", 4000, T0 + a, None if b is None else T0 + b, "t.py:3"] for n, (a, b) in enumerate(times)]
-    return {"host": host, "now": T0 + 10, "step": len(times), "at": "mm at t.py:2", "memory": 5_000_000, "hashes": [], "recent": recent} | more
+    return {
+        "host": host,
+        "now": T0 + 10,
+        "step": len(times),
+        "at": "mm at t.py:2",
+        "memory": 5_000_000,
+        "hashes": [],
+        "recent": recent,
+    } | more
 
 
 def known(ranks, gone=(), paused=()):
@@ -90,6 +98,20 @@ def until(true, seconds=10.0):
         time.sleep(0.01)
 
 
+class Noisy(engine.autograd.Function):
+    """An op that is not the same on rank 2."""
+
+    rank = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        return x + (1e-6 if Noisy.rank == 2 else 0)
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
 def job(rank, world, folder):
     with pytest.raises(TypeError, match=r"takes an nn.Module, got int"):
         wb.ranks(3)
@@ -142,6 +164,32 @@ def job(rank, world, folder):
     else:
         loss.backward()
     optimizer.step()
+
+    # what differs: nothing, then a parameter; of a recording the data, then an op
+    report = wb.across_ranks(net)
+    assert [row.equal for row in report.rows] == [True] * 4 and "Equal on all ranks" in repr(report)
+    with engine.no_grad():
+        net.module.bias[0] += 0.5 * (rank == 1)
+    row = {row.name: row for row in wb.across_ranks(net).rows}["module.bias"]
+    assert not row.equal and abs(row.spread - 0.5) < 1e-6 and row.high >= net.module.bias.max().item()
+    net.module.bias.grad = None if rank == 1 else net.module.bias.grad
+    row = {row.name: row for row in wb.across_ranks(net).rows}["module.bias.grad"]
+    assert numpy.isnan([row.spread, row.norms[1]]).all() and not row.equal
+    own = engine.full((2,), float(rank))
+    with wb.record():
+        total = (own * engine.ones(2).exp()).sum()
+    across = wb.across_ranks()
+    assert across.diverged is None and "Each rank has its own data: own. Nothing else differs" in repr(across)
+    Noisy.rank = rank
+    with wb.record():
+        kept = own.sum() * Noisy.apply(engine.ones(4).exp()).sum()
+    across = wb.across_ranks()
+    assert across.diverged.kind == "op" and across.recording.op_name(across.diverged.row) == "Noisy", repr(across)
+    assert "The first op whose result differs is Noisy, line" in repr(across) and "Ranks 0 and 1 against rank 2" in repr(across)
+    assert [flag.tone for flag in across.flags["ranks"]].count("error") == 1 and kept is not None
+    with wb.record():
+        total = engine.ones(3).exp() if rank else engine.ones(3).log()
+    assert "different programs from" in repr(wb.across_ranks())
 
     # a rank that the system has stopped is silent
     if rank == 1:

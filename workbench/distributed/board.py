@@ -30,7 +30,9 @@ class Row:
 class Board:
     """What is known of all ranks at one time: the states of those that have answered, and those that have gone or paused."""
 
-    def __init__(self, ranks: list[int], states: Mapping[int, Mapping[str, Any]], gone: Mapping[int, str], paused: Mapping[int, str]) -> None:
+    def __init__(
+        self, ranks: list[int], states: Mapping[int, Mapping[str, Any]], gone: Mapping[int, str], paused: Mapping[int, str]
+    ) -> None:
         self.ranks, self.states, self.gone, self.paused = ranks, states, gone, paused
         self.calls = Calls.of({rank: state for rank, state in states.items() if rank not in gone})
 
@@ -72,7 +74,9 @@ class Board:
         return [one for one in (self._stuck(), self._slow(), self._differ()) if one]
 
     def _stuck(self) -> str:
-        pending = {rank: call for rank, state in self.states.items() if rank not in self.gone and (call := self._pending(state)) is not None}
+        pending = {
+            rank: call for rank, state in self.states.items() if rank not in self.gone and (call := self._pending(state)) is not None
+        }
         if not pending:
             return ""
         number = max(call[0] for call in pending.values())
@@ -83,7 +87,9 @@ class Board:
             return ""
         doing = "; ".join(f"rank {row.rank} {_told(row)}" for row in self.rows if row.rank in missing[:4])
         verb = "waits" if len(waiting) == 1 else "wait"
-        return f"{named(waiting)} {verb} for {named(missing).lower()} in {_called(pending[waiting[0]])}, for {seconds_text(longest)}: {doing}."
+        return (
+            f"{named(waiting)} {verb} for {named(missing).lower()} in {_called(pending[waiting[0]])}, for {seconds_text(longest)}: {doing}."
+        )
 
     def _slow(self) -> str:
         calls = self.calls
@@ -116,7 +122,10 @@ class Board:
 
     def __repr__(self) -> str:
         head = ("rank", "step", "collective", "waited", "memory", "state")
-        body = [(str(r.rank), *cells(r), f"{r.status}{f' {r.words}' if r.words and r.status == 'waits' else f': {r.words}' if r.words else ''}") for r in self.rows]
+        body = [
+            (str(r.rank), *cells(r), f"{r.status}{f' {r.words}' if r.words and r.status == 'waits' else f': {r.words}' if r.words else ''}")
+            for r in self.rows
+        ]
         widths = [max(len(line[i]) for line in (head, *body)) for i in range(len(head) - 1)]
         lines = ["  ".join([*(one.rjust(width) for one, width in zip(line, widths, strict=False)), line[-1]]) for line in (head, *body)]
         return "\n".join([*lines, *self.sentences])
@@ -147,4 +156,6 @@ def _called_last(state: Mapping[str, Any]) -> int:
 
 
 def _told(row: Row) -> str:
-    return {"computes": f"computes {row.words}", "waits": f"waits {row.words}", "paused": f"is paused {row.words}"}.get(row.status, row.words)
+    return {"computes": f"computes {row.words}", "waits": f"waits {row.words}", "paused": f"is paused {row.words}"}.get(
+        row.status, row.words
+    )

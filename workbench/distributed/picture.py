@@ -11,7 +11,9 @@ from .calls import Calls
 _WAIT, _MOVE, _COMPUTE = "#d55e00", "#2f83c5", "#7f8a94"  # all 3:1 on white and on JupyterLab's dark gray
 _GLYPH = {"computes": ("▶", _MOVE), "waits": ("◷", _WAIT), "paused": ("❚❚", _WAIT), "silent": ("?", _WAIT), "dead": ("✕", _WAIT)}
 _WIDTH, _LEFT, _LANE, _BAR, _AXIS = 900, 64, 26, 16, 18
-_CELL = "padding:2px 14px 2px 0;text-align:{};white-space:{};vertical-align:top;font-variant-numeric:tabular-nums;background:none;color:inherit"
+_CELL = (
+    "padding:2px 14px 2px 0;text-align:{};white-space:{};vertical-align:top;font-variant-numeric:tabular-nums;background:none;color:inherit"
+)
 
 
 def html(board: Board) -> str:
@@ -23,7 +25,9 @@ def html(board: Board) -> str:
 
 def _table(rows: list[Row]) -> str:
     heads = (("rank", "right"), ("step", "right"), ("collective", "right"), ("waited", "right"), ("memory", "right"), ("state", "left"))
-    head = "".join(f'<th scope="col" style="{_CELL.format(side, "nowrap")};font-weight:normal;opacity:.8">{name}</th>' for name, side in heads)
+    head = "".join(
+        f'<th scope="col" style="{_CELL.format(side, "nowrap")};font-weight:normal;opacity:.8">{name}</th>' for name, side in heads
+    )
     return (
         '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:13px;margin:0;border:none">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(map(_row, rows))}</tbody></table></div>"
@@ -53,7 +57,9 @@ def time_line(calls: Calls) -> str:
             entered, there, left = calls.entered[i, j], calls.all_there[i, j], calls.left[i, j]
             waited = max(there - entered, 0.0)
             told = f"{name} {number}, {nbytes} B, {place}: waited {seconds_text(waited)}, then {seconds_text(max(left - there, 0.0))}"
-            bars = _bar(entered - start, entered + waited - start, y, scale, _WAIT) + _bar(entered + waited - start, left - start, y, scale, _MOVE)
+            bars = _bar(entered - start, entered + waited - start, y, scale, _WAIT) + _bar(
+                entered + waited - start, left - start, y, scale, _MOVE
+            )
             lanes.append(f"<g><title>{escape(told)}</title>{bars}</g>")
     y = _LANE * len(calls.ranks)
     marks = "".join(
