@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from .backward.breakpoints import Breakpoint
     from .backward.stepper import Stepper
     from .checks.ask import CheckReport
+    from .distributed.across import Across, SpreadReport
+    from .distributed.ask import Ranks
     from .exporting.ask import Written
     from .jupyter.widget import View
     from .memory_use.alive import Why
     from .memory_use.ask import MemoryReport
-    from .distributed.across import Across, SpreadReport
-    from .distributed.ask import Ranks
     from .session.report import Report
     from .session.surface import ShownSession
     from .subjects.watching import Watch

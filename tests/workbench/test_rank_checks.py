@@ -15,7 +15,7 @@ from engine.data import DataLoader, DistributedSampler, Subset, TensorDataset
 from engine.nn.parallel import DistributedDataParallel
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "engine"))
-from processes import together  # noqa: E402
+from processes import together
 
 
 def found(model, loader, *more, epochs=2, sets=True):

@@ -23,7 +23,7 @@ from workbench.distributed.calls import Calls
 from workbench.distributed.picture import html
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "engine"))
-from processes import together  # noqa: E402
+from processes import together
 
 T0 = 1_000_000.0
 
@@ -188,7 +188,7 @@ def job(rank, world, folder):
     assert "The first op whose result differs is Noisy, line" in repr(across) and "Ranks 0 and 1 against rank 2" in repr(across)
     assert [flag.tone for flag in across.flags["ranks"]].count("error") == 1 and kept is not None
     with wb.record():
-        total = engine.ones(3).exp() if rank else engine.ones(3).log()
+        _ = engine.ones(3).exp() if rank else engine.ones(3).log()
     assert "different programs from" in repr(wb.across_ranks())
 
     # a rank that the system has stopped is silent

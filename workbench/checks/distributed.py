@@ -81,7 +81,7 @@ def _batch_norms(case: Case, world: int) -> Iterator[Finding]:
     if plain and any(mode.training and mode.recorded for mode in case.witness.modes):
         many = len(plain) > 1
         sentence = f"{several(plain)} normalize{'' if many else 's'} each rank's batch by itself."
-        why = f"With {world} ranks the statistics are those of a batch {world} times smaller, and the ranks keep different running statistics."
+        why = f"With {world} ranks the statistics are those of a batch {world} times smaller, and running statistics differ between ranks."
         fix = "model = nn.SyncBatchNorm.convert_sync_batchnorm(model), before DistributedDataParallel(model)"
         yield case.finding("batch-norm-not-synchronized", "note", sentence, -1, why, fix)
 

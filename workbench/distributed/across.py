@@ -28,7 +28,8 @@ class Spread:
 
     Attributes:
         name: the parameter's name; a gradient's ends in ".grad".
-        low, high: the smallest and the largest element on any rank.
+        low: the smallest element on any rank.
+        high: the largest.
         norms: the norm on each rank, NaN where there is none.
         spread: the largest difference between two ranks in one element; NaN if not all ranks have it.
         equal: whether it is the same on all ranks, bit for bit.

@@ -50,6 +50,8 @@ class Ranks:
         """Ask all ranks now, and return what they are doing. A rank that is silent for 0.5 s is shown as such."""
         group, control = self._monitor.group, self._monitor.group.control
         states = self._monitor.states()
+        if threading.current_thread() is threading.main_thread():
+            states[group.ranks[group.rank()]]["at"] = ""  # it is here
         gone = {} if control is None else {rank: one.how for rank, one in control.gone.items()}
         return Board(group.ranks, states, gone, {} if control is None else dict(control.paused))
 
@@ -85,7 +87,7 @@ class Ranks:
         return repr(self.board())
 
     def _repr_html_(self) -> str:
-        return "" if self._thread is not None else picture.html(self.board())  # it is on the page already
+        return picture.html(self.board())
 
 
 def _hash_of(model: Any) -> Callable[[], int]:

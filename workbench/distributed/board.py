@@ -100,12 +100,13 @@ class Board:
             return f"No rank holds the others up in the last {len(calls.numbers)} collectives."
         at = calls.ranks.index(slow)
         last = int((calls.entered.argmax(0) == at).sum())
-        others = [float(one) for i, one in enumerate(calls.computed) if i != at]
-        gaps = max(len(calls.numbers) - 1, 1)
+        between = calls.computed / (len(calls.numbers) - 1)
+        others = (between.sum() - between[at]) / (len(between) - 1)
+        share = calls.delays[at] / calls.span
         return (
             f"Rank {slow} holds the others up: it was the last to enter {last} of {len(calls.numbers)} collectives, and they waited "
-            f"{seconds_text(float(calls.delays[at]))} for it alone, {calls.delays[at] / calls.span:.0%} of the time. Between two collectives "
-            f"it computes for {seconds_text(float(calls.computed[at]) / gaps)}, the others for {seconds_text(sum(others) / len(others) / gaps)}."
+            f"{seconds_text(float(calls.delays[at]))} for it alone, {share:.0%} of the time. Between two collectives it computes for "
+            f"{seconds_text(float(between[at]))}, the others for {seconds_text(float(others))}."
         )
 
     def _differ(self) -> str:
@@ -123,8 +124,8 @@ class Board:
     def __repr__(self) -> str:
         head = ("rank", "step", "collective", "waited", "memory", "state")
         body = [
-            (str(r.rank), *cells(r), f"{r.status}{f' {r.words}' if r.words and r.status == 'waits' else f': {r.words}' if r.words else ''}")
-            for r in self.rows
+            (str(row.rank), *cells(row), f"{row.status}{' ' if row.status == 'waits' else ': ' if row.words else ''}{row.words}")
+            for row in self.rows
         ]
         widths = [max(len(line[i]) for line in (head, *body)) for i in range(len(head) - 1)]
         lines = ["  ".join([*(one.rjust(width) for one, width in zip(line, widths, strict=False)), line[-1]]) for line in (head, *body)]
