@@ -154,7 +154,7 @@ class Control:
             end = time.monotonic() + seconds
             while not wanted <= set(self._answers) and time.monotonic() < end:
                 self.look()
-                time.sleep(0.002)
+                time.sleep(0.005)
             return dict(self._answers)
 
     def _mark(self, rank: int, where: str | None) -> None:

@@ -21,7 +21,7 @@ from weakref import ref
 from ..optim.optimizer import register_optimizer_step_post_hook
 from .group import ProcessGroup
 
-RECENT = 64  # collectives that are reported
+RECENT = 40  # collectives that are reported
 _HASHES = 8  # fingerprints that are reported
 _ENGINE = str(Path(__file__).resolve().parents[1])
 _OPS = str(Path(_ENGINE) / "ops")

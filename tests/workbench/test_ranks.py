@@ -177,9 +177,9 @@ def job(rank, world, folder):
     assert numpy.isnan([row.spread, row.norms[1]]).all() and not row.equal
     own = engine.full((2,), float(rank))
     with wb.record():
-        total = (own * engine.ones(2).exp()).sum()
+        made = (own * engine.ones(2).exp()).sum()
     across = wb.across_ranks()
-    assert across.diverged is None and "Each rank has its own data: own. Nothing else differs" in repr(across)
+    assert across.diverged is None and "Each rank has its own data: own. Nothing else differs" in repr(across), made
     Noisy.rank = rank
     with wb.record():
         kept = own.sum() * Noisy.apply(engine.ones(4).exp()).sum()

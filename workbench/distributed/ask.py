@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import zlib
 from collections.abc import Callable
@@ -18,7 +19,8 @@ from ..inspector import host
 from . import picture
 from .board import Board
 
-EVERY = 0.5  # seconds between two drawings
+EVERY, SILENT = 0.6, 0.35  # seconds between two drawings; until a rank counts as silent: together less than 1
+LINES = 4  # drawings for each new time line, which takes most of their time
 
 
 class Screen(Protocol):
@@ -47,9 +49,9 @@ class Ranks:
             self._thread.start()
 
     def board(self) -> Board:
-        """Ask all ranks now, and return what they are doing. A rank that is silent for 0.5 s is shown as such."""
+        """Ask all ranks now, and return what they are doing. A rank that is silent for 0.35 s is shown as such."""
         group, control = self._monitor.group, self._monitor.group.control
-        states = self._monitor.states()
+        states = self._monitor.states(SILENT)
         if threading.current_thread() is threading.main_thread():
             states[group.ranks[group.rank()]]["at"] = ""  # it is here
         gone = {} if control is None else {rank: one.how for rank, one in control.gone.items()}
@@ -77,9 +79,14 @@ class Ranks:
             self._thread.join()
 
     def _draws(self, screen: Screen) -> None:
-        while world.is_initialized() and world.monitor() is self._monitor:
+        line = ""
+        for number in itertools.count():
+            if not world.is_initialized() or world.monitor() is not self._monitor:
+                return
             board = self.board()
-            screen.draw(picture.html(board), repr(board))
+            if number % LINES == 0:
+                line = picture.time_line(board.calls)
+            screen.draw(picture.html(board, line), repr(board))
             if self._ended.wait(EVERY):
                 return
 

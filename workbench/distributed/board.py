@@ -58,7 +58,7 @@ class Board:
         if rank in self.paused:
             return "paused", self.paused[rank]
         if state is None:
-            return "silent", "gives no answer: it is stopped, or its machine is not reached"
+            return "silent", "gives no answer: it is stopped, in one long call, or out of reach"
         pending = self._pending(state)
         if pending is not None:
             return "waits", f"in {_called(pending)} for {seconds_text(max(state['now'] - pending[4], 0))}, from {pending[6]}"

@@ -16,11 +16,11 @@ _CELL = (
 )
 
 
-def html(board: Board) -> str:
-    """The board as one HTML block."""
+def html(board: Board, line: str | None = None) -> str:
+    """The board as one HTML block; `line` is a time line that was drawn before."""
     told = "".join(f'<div style="margin:2px 0">{escape(one)}</div>' for one in board.sentences)
     style = "font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;line-height:1.5;max-width:1000px"
-    return f'<div style="{style}">{_table(board.rows)}<div style="margin:6px 0">{told}</div>{time_line(board.calls)}</div>'
+    return f'<div style="{style}">{_table(board.rows)}<div style="margin:6px 0">{told}</div>{time_line(board.calls) if line is None else line}</div>'
 
 
 def _table(rows: list[Row]) -> str:
@@ -48,13 +48,13 @@ def time_line(calls: Calls) -> str:
         return ""
     start, height = float(calls.entered.min()), _LANE * len(calls.ranks) + _AXIS
     scale = (_WIDTH - _LEFT - 8) / calls.span
-    lanes = []
+    lanes, all_entered, all_there, all_left = [], calls.entered.tolist(), calls.all_there.tolist(), calls.left.tolist()
     for i, rank in enumerate(calls.ranks):
         y = i * _LANE
         lanes.append(f'<text x="0" y="{y + _BAR}" fill="currentColor">rank {rank}</text>')
-        lanes.append(_bar(calls.entered[i].min() - start, calls.left[i].max() - start, y, scale, _COMPUTE, 0.35))
+        lanes.append(_bar(min(all_entered[i]) - start, max(all_left[i]) - start, y, scale, _COMPUTE, 0.35))
         for j, (name, number, nbytes, place) in enumerate(zip(calls.names, calls.numbers, calls.nbytes, calls.places, strict=True)):
-            entered, there, left = calls.entered[i, j], calls.all_there[i, j], calls.left[i, j]
+            entered, there, left = all_entered[i][j], all_there[i][j], all_left[i][j]
             waited = max(there - entered, 0.0)
             told = f"{name} {number}, {nbytes} B, {place}: waited {seconds_text(waited)}, then {seconds_text(max(left - there, 0.0))}"
             bars = _bar(entered - start, entered + waited - start, y, scale, _WAIT) + _bar(
