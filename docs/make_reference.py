@@ -110,8 +110,8 @@ PAGES = {
     ),
     "train": Page(
         "Follow and control a training",
-        "Record a training, show its progress, play it step by step, run it in several processes. "
-        "Guide: [Pictures](../pictures.md), [Control a training](../stepping.md), [Cluster](../cluster.md).",
+        "Record a training, show its progress, play it step by step. "
+        "Guide: [Pictures](../pictures.md), [Control a training](../stepping.md).",
         {
             "wb.history": "",
             "workbench.training.history.History": "log gradients table attach close",
@@ -122,8 +122,20 @@ PAGES = {
             "wb.progress": "",
             "workbench.training.progress.Track": "report write",
             "wb.loop": "",
+        },
+    ),
+    "ranks": Page(
+        "Many processes",
+        "Start the processes of a training, see what each is doing, and where their values differ. Guide: [Cluster](../cluster.md).",
+        {
             "wb.cluster": "",
             "workbench.jupyter.cluster.Cluster": "interrupt reset restart stop",
+            "wb.ranks": "",
+            "workbench.distributed.ask.Ranks": "board pause resume alone close",
+            "wb.across_ranks": "",
+            "workbench.distributed.across.SpreadReport": "",
+            "workbench.distributed.across.Spread": "",
+            "workbench.distributed.across.Across": "",
         },
     ),
     "plot": Page(

@@ -45,13 +45,14 @@ class Control:
         self.rank, self.size = comm.rank, comm.size
         self.gone: dict[int, Gone] = {}  # by rank, in the order in which this process heard of them
         self.paused: dict[int, str] = {}  # rank -> where
+        self.heeds: dict[str, Callable[[int, Any], None]] = {}  # other words -> what is called with the rank that told it, and its value
         self._paused_before, self._paused_since = 0.0, 0.0
         self._comm, self._describe, self._advance = comm, describe, advance
         self._receives: dict[int, Any] = {}
         self._answers: dict[int, dict] = {}
         self._sent: list = []
         self._asked = 0
-        self._turn = threading.Lock()
+        self._turn, self._asking = threading.Lock(), threading.Lock()
         self._wake, self._ended = threading.Event(), False
         self._thread = threading.Thread(target=self._run, daemon=True, name="collectives")
         self._thread.start()
@@ -109,6 +110,8 @@ class Control:
                 self.gone[source] = Gone(word["gone"], word["calls"])
         elif "paused" in word:
             self._mark(source, word["paused"])
+        for name in word.keys() & self.heeds.keys():
+            self.heeds[name](source, word[name])
 
     def _answer(self, source: int, question: dict) -> None:
         self._send(source, _ANSWER, {"number": question["number"], "state": self._describe()})
@@ -127,7 +130,7 @@ class Control:
     # -- telling and asking ------------------------------------------------------------------------------------------------------
 
     def tell(self, **word: Any) -> None:
-        """Tell all other processes: `gone` (how this one ends) or `paused` (where, or None when it goes on)."""
+        """Tell all other processes: `gone` (how this one ends), `paused` (where, or None when it goes on), or a word of `heeds`."""
         if "paused" in word:
             self._mark(self.rank, word["paused"])
         if "gone" in word:
@@ -141,16 +144,17 @@ class Control:
 
     def ask(self, ranks: Iterable[int], seconds: float = 1.0) -> dict[int, dict]:
         """Ask processes what they are doing; those that do not answer in time are missing from the result."""
-        self._asked += 1
-        self._answers.clear()
-        wanted = set(ranks) - {self.rank} - set(self.gone)
-        for other in wanted:
-            self._send(other, _QUESTION, {"number": self._asked})
-        end = time.monotonic() + seconds
-        while not wanted <= set(self._answers) and time.monotonic() < end:
-            self.look()
-            time.sleep(0.002)
-        return dict(self._answers)
+        with self._asking:
+            self._asked += 1
+            self._answers.clear()
+            wanted = set(ranks) - {self.rank} - set(self.gone)
+            for other in wanted:
+                self._send(other, _QUESTION, {"number": self._asked})
+            end = time.monotonic() + seconds
+            while not wanted <= set(self._answers) and time.monotonic() < end:
+                self.look()
+                time.sleep(0.005)
+            return dict(self._answers)
 
     def _mark(self, rank: int, where: str | None) -> None:
         was = bool(self.paused)

@@ -16,6 +16,7 @@ from .communicator import Alone
 from .control import LEFT, Control
 from .errors import DistBackendError, DistNetworkError
 from .group import ProcessGroup
+from .monitor import Monitor
 from .mpi import MpiCommunicator
 from .stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 
@@ -62,6 +63,7 @@ class _State:
     def __init__(self) -> None:
         self.world: ProcessGroup | None = None
         self.control: Control | None = None
+        self.monitor: Monitor | None = None
         self.store: Store | None = None
         self.owns_store = False
         self.groups: list[ProcessGroup] = []
@@ -166,6 +168,7 @@ def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Sto
     if world_size == 1:
         _state.world = ProcessGroup(Alone(), Alone(), None, 0, ranks, seconds, backend)
         _state.groups = [_state.world]
+        _state.monitor = Monitor(_state.world)
         return
     if not mpi.is_started() and by_mpi != (rank, world_size):
         seats.take(store, rank, world_size, seconds)
@@ -184,6 +187,7 @@ def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Sto
     _state.control = Control(words, describe, _advance)
     _state.world = _made(comm, frames, ranks, seconds, backend, 0)
     _state.groups = [_state.world]
+    _state.monitor = Monitor(_state.world)
     if not _registered:
         if "ENGINE_JOINED" in os.environ and by_mpi == (rank, world_size):  # set by the program that `run` has started this process with
             os.write(int(os.environ.pop("ENGINE_JOINED")), b"1")
@@ -232,8 +236,16 @@ def _advance() -> bool:
 
 def describe() -> dict:
     """Return what this process is doing, as the other processes show it."""
-    groups = list(_state.groups)
-    return {"calls": {str(g.number): g.called() for g in groups}, "doing": groups[0].doing() if groups else "is in no process group"}
+    groups, monitor = list(_state.groups), _state.monitor
+    known = {"calls": {str(g.number): g.called() for g in groups}, "doing": groups[0].doing() if groups else "is in no process group"}
+    return known if monitor is None else known | monitor.state()
+
+
+def monitor() -> Monitor:
+    """Return what this process reports of itself. Raises ValueError if the default process group is not initialized."""
+    if _state.monitor is None:
+        raise ValueError(NOT_INITIALIZED)
+    return _state.monitor
 
 
 def _only(backend: str) -> str:
@@ -307,6 +319,8 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 def _leave() -> None:
     """Tell the others, and close the groups and the store of this process."""
+    if _state.monitor is not None:
+        _state.monitor.close()
     if _state.control is not None:
         _state.control.tell(gone=LEFT)
         _state.control.flush(1.0)
@@ -315,7 +329,7 @@ def _leave() -> None:
         one.close()
     if _state.owns_store and isinstance(_state.store, TCPStore):
         _state.store.close()
-    _state.world, _state.control, _state.store, _state.groups = None, None, None, []
+    _state.world, _state.control, _state.monitor, _state.store, _state.groups = None, None, None, None, []
 
 
 def _end_job() -> None:
