@@ -17,10 +17,10 @@ class RanksView(Widget):
     """
 
     def __init__(self, engines: Any, code: str, seconds: float) -> None:
-        super().__init__()
         self.rank, self._engines = 0, engines
         opened = engines.apply_async(rank.show, code).get(seconds)
         self._number, self._pictures, self._head = opened[0]
+        super().__init__()
 
     def _asked(self, message: Any) -> None:
         if not isinstance(message, dict):

@@ -31,17 +31,19 @@ _MISSING = """export default { render({ el }) {
 
 
 class Widget(anywidget.AnyWidget):
-    """The front end's view, which loads its code and exchanges messages with this object."""
+    """The front end's view, which loads its code and exchanges messages with this object.
+
+    The first message may come, in another thread, before `__init__` has returned, so what `_asked` needs is set before it is called.
+    """
 
     # A saved notebook may keep the state of each widget, including its code; so it holds only a loader that requests the view.
     _esm = _LOADER.read_text(encoding="utf-8") if _BUILT.exists() else _MISSING
     _bundle = traitlets.Unicode().tag(sync=True)
 
     def __init__(self) -> None:
-        super().__init__(_bundle=bundle()[0])
         self._line = ""
+        super().__init__(_bundle=bundle()[0])
         comm.direct(self.comm, self._handle_msg)
-        self.on_msg(self._heard)
 
     def _asked(self, message: Any) -> None:
         """Answer a message from the front end."""
@@ -55,7 +57,7 @@ class Widget(anywidget.AnyWidget):
         message, buffers = pack(message, buffers)
         self.send(message, buffers or None)
 
-    def _heard(self, _: Any, content: Any, buffers: Any) -> None:
+    def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
         if isinstance(content, dict) and "bundle" in content:
             name, code = bundle()
             self.send({"bundle": name}, [code])
@@ -86,10 +88,10 @@ class View(Widget):
     """
 
     def __init__(self, session: Session) -> None:
-        super().__init__()
         self.session = session
         self.client = session.connect(self._say)
         self.client.opened = False
+        super().__init__()
         session.busy, session.to_side_panel = cells.running, comm.follow
         cells.follow()
         cells.shown(session)
