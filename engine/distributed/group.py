@@ -71,7 +71,13 @@ class Call:
 
     def __str__(self) -> str:
         values = "" if self.count == _FREE or self.name == "barrier" else f" of {self.count} {self.dtype} values"
-        return f"{self.name}{f'({self.op})' if self.op else ''}{values} at {Path(self.file).name}:{self.line}"
+        return f"{self.name}{f'({self.op})' if self.op else ''}{values} at {place(self.file, self.line)}"
+
+
+def place(file: str, line: int) -> str:
+    """Return a place in the user's program as text. Cells of a notebook have files of numbers, in a folder of ipykernel's."""
+    path = Path(file)
+    return f"line {line} of the cell" if path.parent.name.startswith("ipykernel_") else f"{path.name}:{line}"
 
 
 def caller() -> tuple[str, int]:
@@ -381,7 +387,7 @@ class ProcessGroup:
         doing = [f"rank {r} {states[r]['doing'] if r in states else 'gives no answer'}" for r in missing or others]
         what = "send or recv" if call is None else f"{call.name} ({call.number})"
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {', '.join(map(str, missing or others))}"
-        where = "" if call is None else f" at {Path(call.file).name}:{call.line}"
+        where = "" if call is None else f" at {place(call.file, call.line)}"
         told = f"{what}: rank {me} timed out after {seconds:g} s, waiting for {who}{where}; {'; '.join(doing)}"
         return DistBackendError(told)
 

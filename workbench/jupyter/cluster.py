@@ -82,7 +82,7 @@ class Cluster:
         """Return a view of the graphs of all ranks, with a slider for the rank and flags where they begin to differ.
 
         Args:
-            code: what to show, as code that runs on the ranks: a tensor such as "loss", the `r` of `with wb.record() as r`, or a call such as
+            code: what to show, as code that runs on the ranks: a tensor such as "loss", the `r` of `with wb.record() as r`, or
                 "wb.step(loss)", to step through the backward pass of one rank.
 
         Raises:
@@ -152,13 +152,14 @@ class Cluster:
         from ipyparallel.error import RemoteError
 
         error = result.error_in_exec
-        interrupted = isinstance(error, KeyboardInterrupt) and self.client is not None and self.client.outstanding
+        client: Any = self.client
+        interrupted = isinstance(error, KeyboardInterrupt) and client is not None and client.outstanding
         if not interrupted and not isinstance(error, RemoteError):
             return
         try:
             if interrupted:
                 self.interrupt()
-                self.client.wait(timeout=self._seconds)
+                client.wait(timeout=self._seconds)
             self.reset()
         except (RuntimeError, TimeoutError, RemoteError) as error:
             print(f"wb.cluster: {error}", file=sys.stderr)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from IPython.core.getipython import get_ipython
 from IPython.display import display
 from ipywidgets import HTML
 
@@ -23,7 +22,7 @@ class Place:
         """Update the display, with HTML for pages and the same as plain text."""
         data = {"text/html": html, "text/plain": text}
         if self._handle is None:
-            self._handle = _Relayed(html) if on_engine() else display(data, raw=True, display_id=True)
+            self._handle = _Relayed(html) if cells.on_engine() else display(data, raw=True, display_id=True)
         else:
             self._handle.update(data, raw=True)
 
@@ -37,11 +36,6 @@ class _Relayed:
 
     def update(self, data: dict[str, str], raw: bool) -> None:
         self._widget.value = data["text/html"]
-
-
-def on_engine() -> bool:
-    """Whether this kernel is an engine of ipyparallel."""
-    return type(getattr(get_ipython(), "kernel", None)).__module__.startswith("ipyparallel.")
 
 
 class Cell:

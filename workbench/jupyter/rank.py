@@ -20,6 +20,7 @@ from ..protocol.pack import pack
 from ..session.session import Client, Sent, Session
 from ..session.surface import ShownSession
 from ..subjects.recordings import opened_on, recording_of
+from . import cells
 
 
 def main(arguments: list[str]) -> None:
@@ -45,10 +46,12 @@ def enter(torch: bool) -> tuple[int, int]:
 
         engine.install_as_torch()
     world.init_process_group()
+    cells.follow()
     shell: Any = get_ipython()
     if told not in shell.events.callbacks["post_run_cell"]:
         shell.events.register("post_run_cell", told)
-        for number, act in ((signal.SIGUSR1, Monitor.pause), (signal.SIGUSR2, Monitor.resume)):  # only signals reach a rank that runs a cell
+        # only signals reach a rank that runs a cell
+        for number, act in ((signal.SIGUSR1, Monitor.pause), (signal.SIGUSR2, Monitor.resume)):
             signal.signal(number, lambda *_, act=act: threading.Thread(target=lambda: act(world.monitor())).start())
     return world.get_rank(), world.get_world_size()
 
