@@ -66,7 +66,7 @@ def told(result: Any) -> None:
 # -- the graphs of all ranks in one view of the notebook ---------------------------------------------------------------------------
 
 _numbers = count()
-_shown: dict[int, tuple[Client, list[Sent]]] = {}  # by number of the view, equal on all ranks: its client, and what is to be sent to it
+_shown: dict[int, tuple[Client, list[Sent]]] = {}  # by number of the view, equal on all ranks: its client, and messages for it
 
 
 def show(code: str) -> tuple[int, dict[str, str], str]:
