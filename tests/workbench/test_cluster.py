@@ -129,9 +129,16 @@ ask(type="ask_rank", rank=2)
 
 
 def test_the_board_of_rank_0_is_drawn_while_the_cell_runs(kernel):
-    messages = px(kernel, "board = wb.ranks()\nimport time; time.sleep(2.5)\nboard.close()")
-    states = [m["content"]["data"].get("state", {}) for m in messages if m["msg_type"] == "comm_msg"]
-    assert any("<b>computes</b> line 2 of the cell" in str(state.get("value")) for state in states)
+    request = kernel.start("%%px\nimport time, workbench as wb; board = wb.ranks()\ntime.sleep(600)")
+
+    def drawn(message):
+        value = message["content"].get("data", {}).get("state", {}).get("value")
+        return message["msg_type"] == "comm_msg" and "<b>computes</b> line 2 of the cell" in str(value)
+
+    kernel.until(drawn)
+    kernel.manager.interrupt_kernel()
+    assert "KeyboardInterrupt" in said(kernel.finish(request))
+    px(kernel, "board.close()")
 
 
 def test_ranks_that_run_a_cell_pause_after_the_same_step(kernel, tmp_path):
