@@ -46,8 +46,9 @@ class Control:
         self.rank, self.size = comm.rank, comm.size
         self.gone: dict[int, Gone] = {}  # by rank, in the order in which this process heard of them
         self.paused: dict[int, str] = {}  # rank -> where
+        self.recovering: dict[int, list[int]] = {}  # rank, once it has noticed a failure -> the ranks that it votes out
         self._paused_before, self._paused_since = 0.0, 0.0
-        self._comm, self._describe, self._advance = comm, describe, advance
+        self.comm, self._describe, self._advance = comm, describe, advance
         self._receives: dict[int, Any] = {}
         self._answers: dict[int, dict] = {}
         self._sent: list = []
@@ -80,7 +81,7 @@ class Control:
         if not self._turn.acquire(blocking=False):
             return
         try:
-            failed = self._comm.failed()
+            failed = self.comm.failed()
             for tag, use in ((_WORD, self._hear), (_QUESTION, self._answer), (_ANSWER, self._note)):
                 while (found := self._next(tag)) is not None:
                     use(*found)
@@ -92,7 +93,7 @@ class Control:
 
     def _next(self, tag: int) -> tuple[int, dict] | None:
         others = [r for r in range(self.size) if r != self.rank and not self._dead(r)]
-        pending = self._receives.setdefault(tag, self._comm.recv(others, tag))
+        pending = self._receives.setdefault(tag, self.comm.recv(others, tag))
         pending.sources = others
         if _over(pending) and pending.source >= 0:
             del self._receives[tag]
@@ -110,6 +111,8 @@ class Control:
                 self.gone[source] = Gone(word["gone"], word["calls"])
         elif "paused" in word:
             self._mark(source, word["paused"])
+        elif "recovering" in word:
+            self.recovering[source] = word["recovering"]
 
     def _answer(self, source: int, question: dict) -> None:
         self._send(source, _ANSWER, {"number": question["number"], "state": self._describe()})
@@ -121,7 +124,7 @@ class Control:
     def _send(self, to: int, tag: int, content: dict) -> None:
         data = numpy.frombuffer(json.dumps(content).encode(), numpy.uint8).copy()
         try:
-            self._sent.append(self._comm.send(data, to, tag))
+            self._sent.append(self.comm.send(data, to, tag))
         except RuntimeError:
             self.gone.setdefault(to, Gone(ENDED))
 
@@ -140,7 +143,7 @@ class Control:
             if other != self.rank and other not in self.gone:
                 self._send(other, _WORD, word)
 
-    def ask(self, ranks: Iterable[int], seconds: float = 1.0) -> dict[int, dict]:
+    def ask(self, ranks: Iterable[int], seconds: float = 0.5) -> dict[int, dict]:
         """Ask processes what they are doing; those that do not answer in time are missing from the result."""
         self._asked += 1
         self._answers.clear()

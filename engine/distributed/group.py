@@ -321,6 +321,13 @@ class ProcessGroup:
         if self.control is not None:
             self.control.wake()
 
+    def rebuild(self, comm: Communicator, frames: Communicator, control: Control | None) -> None:
+        """Go on with the processes of new communicators, under new ranks."""
+        self.close()
+        self._lines.clear()
+        self.comm, self.frames, self.control = comm, frames, control
+        self.ranks, self._me, self._count = list(range(comm.size)), comm.rank, 0
+
     def close(self) -> None:
         """Forget what is in progress."""
         self._queue.clear()

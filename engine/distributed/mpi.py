@@ -223,6 +223,11 @@ class MpiCommunicator(Communicator):
                 return []
             return mpi().Group.Translate_ranks(lost, None, self.comm.Get_group()) if lost.Get_size() else []
 
+    def among(self, others: MpiCommunicator) -> list[int]:
+        """Return the ranks that the processes have in another communicator."""
+        with LOCK:
+            return list(mpi().Group.Translate_ranks(self.comm.Get_group(), None, others.comm.Get_group()))
+
     def agree(self, flag: bool) -> bool:
         with LOCK:
             return bool(self.comm.Agree(int(flag)))

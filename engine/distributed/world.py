@@ -189,6 +189,17 @@ def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Sto
         _show_failures()
 
 
+def rebuild(comm: MpiCommunicator, frames: MpiCommunicator, words: MpiCommunicator) -> None:
+    """Make the default group that of new communicators; other groups end."""
+    world = resolve()
+    for one in _state.groups[1:]:
+        one.comm.abort()
+        one.close()
+    _state.groups, _state.numbered = [world], 0
+    _state.control = Control(words, describe, _advance)
+    world.rebuild(comm, frames, _state.control)
+
+
 _registered: list[Finalize] = []
 
 
