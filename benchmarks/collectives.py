@@ -46,7 +46,11 @@ def measure(rank: int, world: int, folder: str, sizes: list[int]) -> None:
     for size in sizes:
         ours, theirs = engine.ones(size // 4), torch.ones(size // 4)
         a, b = numpy.ones(size // 4, numpy.float32), numpy.empty(size // 4, numpy.float32)
-        calls = {"engine": lambda x=ours: dist.all_reduce(x), "gloo": lambda x=theirs: gloo.all_reduce(x), "mpi": lambda a=a, b=b: raw.Allreduce(a, b)}
+        calls = {
+            "engine": lambda x=ours: dist.all_reduce(x),
+            "gloo": lambda x=theirs: gloo.all_reduce(x),
+            "mpi": lambda a=a, b=b: raw.Allreduce(a, b),
+        }
         times: dict[str, list[float]] = {name: [] for name in calls}
         for _ in range(200 if size <= 1 << 16 else 60 if size <= 1 << 20 else 12):
             for name, call in calls.items():
@@ -74,7 +78,9 @@ def main() -> None:
             results[world] = json.loads(Path(folder, "found.json").read_text())
         print(f"all_reduce, {world} ranks, medians in us\n{'bytes':>12}{'engine':>12}{'gloo':>12}{'raw MPI':>12}   of gloo   of MPI")
         for size, us in results[world].items():
-            print(f"{size:>12}{us['engine']:>12.1f}{us['gloo']:>12.1f}{us['mpi']:>12.1f}{us['engine'] / us['gloo']:>10.2f}{us['engine'] / us['mpi']:>9.2f}")
+            print(
+                f"{size:>12}{us['engine']:>12.1f}{us['gloo']:>12.1f}{us['mpi']:>12.1f}{us['engine'] / us['gloo']:>10.2f}{us['engine'] / us['mpi']:>9.2f}"
+            )
     if options.json:
         facts = {"cores": os.cpu_count(), "numpy": numpy.__version__, "mpi": mpi().Get_library_version().split(",")[0]}
         Path(options.json).write_text(json.dumps({"machine": facts, "all_reduce": results}, indent=1) + "\n")

@@ -6,6 +6,7 @@ import gc
 import os
 import re
 import sys
+from collections.abc import Iterator
 from importlib.machinery import (
     BYTECODE_SUFFIXES,
     EXTENSION_SUFFIXES,
@@ -67,6 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
 def seeded() -> None:
     """The same random numbers whatever ran before in the process."""
     engine.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_stays_chosen() -> Iterator[None]:
+    """A test leaves no level of views and no vocabulary behind, which the process's later tests would see."""
+    yield
+    for name in ("workbench.session.levels", "workbench.inspector.vocabulary"):
+        assert getattr(sys.modules.get(name), "current", None) is None, f"{name}.current is still set"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -15,6 +15,7 @@ import engine
 import workbench as wb
 from grouping import grouped
 from workbench.backward.breakpoints import kept as breakpoints
+from workbench.session import levels
 from workbench.teach import sheet
 
 ROOT = Path(__file__).parents[1]
@@ -82,6 +83,7 @@ def test_a_function_has_an_example(name):
 @pytest.mark.slow
 def test_the_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(levels, "current", None)  # an example sets it
     matplotlib.use("agg")
     told: list[str] = []
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)

@@ -21,7 +21,7 @@ OTHERWISE = {  # ops whose kernels have other names in PyTorch
     "lu_factor": "LinalgLuFactorEx", "masked_scale": "Mul", "matrix_exp": "LinalgMatrixExp", "max_pool1d": "Squeeze1",
     "max_pool2d": "MaxPool2DWithIndices", "max_pool3d": "MaxPool3DWithIndices", "movedim": "Permute",
     "ndtr": "Mul1", "ndtri": "SpecialNdtri", "pinv": "LinalgPinv", "qr": "LinalgQr", "real": "Select", "relu6": "Hardtanh",
-    "reshape": "View", "rms_norm": "Mul", "sampled": "Normal",
+    "reshape": "View", "rms_norm": "Mul",
     "selu": "Elu", "slogdet": "LinalgSlogdet", "softsign": "Div", "solve": "LinalgSolveEx",
     "square": "Pow", "svd": "LinalgSvd", "svdvals": "LinalgSvd", "tanhshrink": "Sub", "tile": "Repeat", "to_device": "ToCopy",
     "to_dtype": "ToCopy", "vector_norm": "LinalgVectorNorm", "write_view": "CopySlices", "xlog1py": "SpecialXlog1Py",

@@ -45,9 +45,10 @@ def _put(target: Tensor, values: Any, name: str) -> None:
 
 
 def _is_memory_of(values: Any, array: Any) -> bool:
-    if isinstance(values, numpy.ndarray) and isinstance(array, numpy.ndarray):
+    kinds = [isinstance(x, numpy.ndarray) for x in (values, array)]
+    if all(kinds):
         return numpy.may_share_memory(values, array)
-    return type(values) is type(array) and values.data.ptr == array.data.ptr
+    return not any(kinds) and values.data.ptr == array.data.ptr
 
 
 def _outside(group: Any) -> bool:

@@ -43,7 +43,7 @@ class Communicator(ABC):
 
     @abstractmethod
     def all_gather(self, array: Any, out: Any, counts: Sequence[int] | None = None) -> Request:
-        """Write the arrays of all processes one after the other to `out`; `counts` are their lengths where they differ."""
+        """Concatenate the arrays of all processes in `out`; `counts` are their numbers of bytes if they differ."""
 
     @abstractmethod
     def reduce_scatter(self, array: Any, out: Any, op: ReduceOp) -> Request:
@@ -51,15 +51,15 @@ class Communicator(ABC):
 
     @abstractmethod
     def all_to_all(self, array: Any, out: Any, counts: Sequence[int], out_counts: Sequence[int]) -> Request:
-        """Send part i of `counts` values to process i; write what comes to `out`, ordered by rank."""
+        """Send `counts[i]` values to process i, and write `out_counts[i]` values from it to `out`, ordered by rank."""
 
     @abstractmethod
     def send(self, array: Any, to: int, tag: int) -> Request:
-        """Send an array with its dtype and size. It finishes when the receiver takes it, however small it is."""
+        """Send an array with its dtype and size. Finishes when the receiver takes it, even if it is small."""
 
     @abstractmethod
     def recv(self, sources: Sequence[int], tag: int) -> Receive:
-        """Take the next message with the tag from any of the processes."""
+        """Receive the next message with the tag from any of the processes."""
 
     @abstractmethod
     def barrier(self) -> Request:

@@ -1,7 +1,6 @@
-"""What the processes of a job tell each other beside their collectives: who has left, failed or paused, and what each is doing.
+"""Messages between the processes of a job beside their collectives: who has left, failed or paused, and what each is doing.
 
-A thread in each process reads these messages, moves asynchronous collectives on, and answers even while the program computes or stands in a
-debugger.
+A thread in each process reads them, advances asynchronous collectives, and answers even while the program computes or is in a debugger.
 """
 
 from __future__ import annotations
@@ -26,34 +25,35 @@ LEFT = "has left the process group (destroy_process_group) early"
 
 @dataclass
 class Gone:
-    """How a process has ended, and the number of collectives that it called in each group, if it could tell."""
+    """How a process has ended, and how many collectives it had called in each group, if it reported that."""
 
     how: str
     calls: dict[str, int] | None = None
     heard: float = field(default_factory=time.monotonic)
 
     def before(self, group: int, number: int | None) -> bool:
-        """Return whether it has ended without calling a collective, or any message of it can still come."""
+        """Return whether it ended before calling a collective, or, without a number, whether no more messages can arrive."""
         if self.calls is not None and number is not None:
             return self.calls.get(str(group), 0) < number
         return time.monotonic() - self.heard > _GRACE
 
 
 class Control:
-    """The messages of one process; `describe` returns what it is doing, and `advance` moves its collectives on."""
+    """The messages of one process; `describe` returns what it is doing, and `advance` advances its collectives."""
 
     def __init__(self, comm: MpiCommunicator, describe: Callable[[], dict], advance: Callable[[], bool]) -> None:
         self.rank, self.size = comm.rank, comm.size
         self.gone: dict[int, Gone] = {}  # by rank, in the order in which this process heard of them
         self.paused: dict[int, str] = {}  # rank -> where
         self.recovering: dict[int, list[int]] = {}  # rank, once it has noticed a failure -> the ranks that it votes out
+        self.heeds: dict[str, Callable[[int, Any], None]] = {}  # other words -> what is called with the rank that told it, and its value
         self._paused_before, self._paused_since = 0.0, 0.0
         self.comm, self._describe, self._advance = comm, describe, advance
         self._receives: dict[int, Any] = {}
         self._answers: dict[int, dict] = {}
         self._sent: list = []
         self._asked = 0
-        self._turn = threading.Lock()
+        self._turn, self._asking = threading.Lock(), threading.Lock()
         self._wake, self._ended = threading.Event(), False
         self._thread = threading.Thread(target=self._run, daemon=True, name="collectives")
         self._thread.start()
@@ -61,7 +61,7 @@ class Control:
     # -- the thread --------------------------------------------------------------------------------------------------------------
 
     def wake(self) -> None:
-        """Have the thread move a collective on that nobody waits for yet."""
+        """Have the thread advance a collective for which the program does not wait yet."""
         self._wake.set()
 
     def _run(self) -> None:
@@ -77,7 +77,7 @@ class Control:
                 looked = time.monotonic()
 
     def look(self) -> None:
-        """Read the messages that have come. Also called by whoever waits for one."""
+        """Read the messages that have arrived."""
         if not self._turn.acquire(blocking=False):
             return
         try:
@@ -85,7 +85,7 @@ class Control:
             for tag, use in ((_WORD, self._hear), (_QUESTION, self._answer), (_ANSWER, self._note)):
                 while (found := self._next(tag)) is not None:
                     use(*found)
-            for rank in failed:  # after what they said
+            for rank in failed:  # after reading their last messages
                 self.gone.setdefault(rank, Gone(ENDED))
             self._sent = [request for request in self._sent if not _over(request)]
         finally:
@@ -113,6 +113,8 @@ class Control:
             self._mark(source, word["paused"])
         elif "recovering" in word:
             self.recovering[source] = word["recovering"]
+        for name in word.keys() & self.heeds.keys():
+            self.heeds[name](source, word[name])
 
     def _answer(self, source: int, question: dict) -> None:
         self._send(source, _ANSWER, {"number": question["number"], "state": self._describe()})
@@ -131,7 +133,7 @@ class Control:
     # -- telling and asking ------------------------------------------------------------------------------------------------------
 
     def tell(self, **word: Any) -> None:
-        """Tell all other processes: `gone` (how this one ends) or `paused` (where, or None when it goes on)."""
+        """Tell all other processes: `gone` (how this one ends), `paused` (where, or None when it goes on), or a word of `heeds`."""
         if "paused" in word:
             self._mark(self.rank, word["paused"])
         if "gone" in word:
@@ -145,16 +147,17 @@ class Control:
 
     def ask(self, ranks: Iterable[int], seconds: float = 0.5) -> dict[int, dict]:
         """Ask processes what they are doing; those that do not answer in time are missing from the result."""
-        self._asked += 1
-        self._answers.clear()
-        wanted = set(ranks) - {self.rank} - set(self.gone)
-        for other in wanted:
-            self._send(other, _QUESTION, {"number": self._asked})
-        end = time.monotonic() + seconds
-        while not wanted <= set(self._answers) and time.monotonic() < end:
-            self.look()
-            time.sleep(0.002)
-        return dict(self._answers)
+        with self._asking:
+            self._asked += 1
+            self._answers.clear()
+            wanted = set(ranks) - {self.rank} - set(self.gone)
+            for other in wanted:
+                self._send(other, _QUESTION, {"number": self._asked})
+            end = time.monotonic() + seconds
+            while not wanted <= set(self._answers) and time.monotonic() < end:
+                self.look()
+                time.sleep(0.005)
+            return dict(self._answers)
 
     def _mark(self, rank: int, where: str | None) -> None:
         was = bool(self.paused)
@@ -168,12 +171,12 @@ class Control:
             self._paused_before += time.monotonic() - self._paused_since
 
     def clock(self) -> float:
-        """Return seconds of a clock that stands still while any process is paused: time-outs go by it."""
+        """Return seconds of the clock for time-outs, which stops while any process is paused."""
         now = time.monotonic()
         return now - self._paused_before - (now - self._paused_since if self.paused else 0.0)
 
     def flush(self, seconds: float) -> None:
-        """Wait until the others have heard what was told, at most `seconds`."""
+        """Wait until the others have read all messages, at most `seconds`."""
         end = time.monotonic() + seconds
         while self._sent and time.monotonic() < end:
             self.look()

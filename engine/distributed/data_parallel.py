@@ -15,7 +15,7 @@ from ..nn.module import Module
 from . import collectives
 from .algorithms.join import Join, Joinable, JoinHook
 from .grad_bucket import GradBucket
-from .group import ProcessGroup, Work, flat
+from .group import ProcessGroup, Work
 from .reductions import ReduceOp
 from .world import resolve
 
@@ -39,11 +39,10 @@ class _Bucket:
 
     def pack(self) -> Tensor:
         """Return the gradients as one flat tensor, with zeros for missing ones."""
-        first = self.params[0]
-        row = numpy.empty(self.ends[-1], first.array.dtype)
+        message = self.params[0].detach().new_empty(self.ends[-1])  # where the gradients are, so that NCCL can take it
         for param, end in zip(self.params, self.ends, strict=True):
-            row[end - param.numel() : end] = 0 if param._grad is None else flat(param._grad.array)
-        return first._like(row if not first.is_cuda else first.to("cpu")._like(row).to(first.device).array)
+            message.array[end - param.numel() : end] = 0 if param._grad is None else param._grad.array.reshape(-1)
+        return message
 
     def unpack(self, used: set[int], scale: float) -> None:
         """Write the means, times `scale`, into the gradients of the parameters used by any process."""

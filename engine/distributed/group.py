@@ -1,11 +1,12 @@
 """`ProcessGroup`: collectives on arrays, built from the primitives of a communicator.
 
-Every collective begins with a frame that all processes exchange: what is called, with which dtype and size. Small arrays travel in it. So
-processes that call different things hear of it before any data moves, in all of them.
+Every collective begins with a frame that all processes exchange: the call, dtype and size, and the data if it is small. So if the processes
+call different collectives, all of them raise before any data is written.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 import threading
@@ -14,7 +15,6 @@ import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from os import sched_yield
 from pathlib import Path
 from typing import Any
 
@@ -40,20 +40,21 @@ CALLS = (
 _FRAME = struct.Struct("<7q")  # number, call, reduction, dtype, values, root, this process's own number of values
 _OWN = _FRAME.size - 8  # the bytes that all processes must have in common
 _FREE = -1  # in place of a number of values that need not be the same
-_RIDES = 1024  # bytes of data that travel in the frame
-_MANY = 16  # in larger groups, nothing travels in the frame: each process receives all of them
+_RIDES = 1024  # bytes of data in the frame
+_MANY = 16  # larger groups have no data in the frame, since each process receives all frames
 _TEXT = 256
 TAGS = 1 << 30  # tags from here on are the group's own
 OBJECTS, _BARRIER = TAGS, TAGS + 1
-_SPIN = 0.002  # seconds for which a waiting process only yields
+_SPIN = 0.002  # seconds of busy waiting
 _KEPT = 2000
+_ABANDONED: list[Work] = []  # ended by an error, but MPI may still write into their buffers
 _FUTURES = threading.Lock()  # so that a work that ends and a future that is made do not miss each other
 _ENGINE = str(Path(__file__).resolve().parents[1])
 
 
 @dataclass(slots=True)
 class Call:
-    """A collective as it is shown to people: what, of how much, from which line, and when."""
+    """The record of a collective, for errors and views."""
 
     group: int
     number: int
@@ -90,15 +91,15 @@ class Work:
         self._group, self._steps, self._call, self._peers = group, steps, call, peers
         self._request: Request | None = None
         self._turn = threading.Lock()
-        self._over = False  # nothing is left to do in this process, even after an error that ended it early
+        self._over = False  # nothing is left to do here; after a time-out, others may still need this process
         self._done, self._error = False, None
         self._tensors = tensors
-        self._future: Future | None = None  # made when it is asked for
+        self._future: Future | None = None  # made by `get_future`
         self._limit = group.timeout
         self._entered = group.clock()
 
     def _advance(self) -> bool:
-        """Move on as far as possible without waiting; return whether it is over."""
+        """Advance as far as possible without waiting; return whether it is over."""
         if not self._turn.acquire(blocking=False):
             return self._over
         try:
@@ -114,6 +115,7 @@ class Work:
             self._turn.release()
         if not self._over and (lost := self._group.lost(self._call, self._peers)):
             self._over = True
+            _ABANDONED.append(self)
             self._end(DistBackendError(f"{self._name}: {lost}"))
         return self._over
 
@@ -155,12 +157,12 @@ class Work:
             if self._done:
                 break
             if time.monotonic() < spin:
-                sched_yield()
+                os.sched_yield()
                 continue
             if self._group.clock() - entered > limit:
                 error = self._group.late(self._call, limit)
                 if timeout is None:
-                    self._end(error)
+                    self._expire(error)
                 raise error
             time.sleep(pause)
             pause = min(1.5 * pause, 0.001)
@@ -169,6 +171,10 @@ class Work:
         return True
 
     synchronize = wait
+
+    def _expire(self, error: Exception) -> None:
+        """End with an error for the caller; other processes may still need this one's part."""
+        self._end(error)
 
     def is_completed(self) -> bool:
         """Return whether it has finished, with or without an error."""
@@ -214,6 +220,13 @@ class Received(Work):
         while self._line and self._line[0]._advance():
             self._group.drop(self._line)
 
+    def _expire(self, error: Exception) -> None:
+        """Take no message any more, unless one is arriving."""
+        with self._turn:
+            self._over = self._over or getattr(self._request, "source", -1) < 0
+            self._end(error)
+        self._move()
+
     def source_rank(self) -> int:
         """Wait for the message and return the sender's rank."""
         self.wait()
@@ -228,7 +241,7 @@ class ProcessGroup:
     ) -> None:
         self.comm, self.frames, self.control = comm, frames, control
         self.number, self.ranks, self.timeout, self.backend = number, ranks, timeout, backend
-        self._me = comm.rank
+        self._me, self._process = comm.rank, os.getpid()
         self._count = 0  # collectives called
         self._room = _RIDES if len(ranks) <= _MANY else 0
         self._lock = threading.Lock()
@@ -253,11 +266,11 @@ class ProcessGroup:
         return f"ProcessGroup(backend={self.backend!r}, ranks={self.ranks}, rank={self._me})"
 
     def of(self, array: Any) -> Any:
-        """Return the flat array to communicate: its own memory if it is contiguous."""
+        """Return the flat array to communicate, without a copy if it is contiguous."""
         return flat(array)
 
     def empty(self, n: int, like: Any) -> Any:
-        """Return a flat array to receive values like those of another."""
+        """Return an uninitialized flat array for values like those of another."""
         return numpy.empty(n, like.dtype)
 
     def carrier(self, array: Any) -> Communicator:
@@ -267,7 +280,9 @@ class ProcessGroup:
     # -- running -----------------------------------------------------------------------------------------------------------------
 
     def start(self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None) -> Work:
-        """Begin a collective that writes into `tensors`. `op` and `like`, an array, are for people to read."""
+        """Begin a collective that writes into `tensors`. `op` and `like`, an array, are for its record."""
+        if os.getpid() != self._process:
+            raise RuntimeError(f"{name}: a forked process, such as a worker of a DataLoader, can't call collectives of its parent's group")
         kind, count, nbytes = (None, _FREE, 0) if like is None else (like.dtype, like.size, like.nbytes)
         file, line = caller()
         with self._lock:
@@ -277,15 +292,14 @@ class ProcessGroup:
             work = Work(self, steps, tensors, call)
             self._queue.append(work)
             first = len(self._queue) == 1
-            if not first:  # its frame goes out at once; the rest of it follows when all before it are over
-                with work._turn:
-                    work._request = next(steps)
+            if not first:  # send its frame now; the rest follows once all earlier ones are over
+                work._request = next(steps, None)
         if first:
             self.advance()
         return work
 
     def advance(self) -> bool:
-        """Move the collectives on, in their order; return whether any is left."""
+        """Advance the collectives, in order; return whether any is left."""
         while self._queue:
             try:
                 head = self._queue[0]
@@ -297,7 +311,7 @@ class ProcessGroup:
         return False
 
     def advance_all(self) -> bool:
-        """Move collectives, sends and receives on; return whether any is left."""
+        """Advance collectives, sends and receives; return whether any is left."""
         with self._lock:
             loose = list(self._loose)
         for work in loose:
@@ -307,7 +321,7 @@ class ProcessGroup:
         return self.advance() or bool(self._loose)
 
     def drop(self, line: deque, head: Any = None) -> None:
-        """Remove the first of a line, if it is still there."""
+        """Remove the first item of a queue, unless another thread has."""
         with self._lock:
             if line and (line[0] is head if head is not None else line[0]._over):
                 line.popleft()
@@ -317,7 +331,7 @@ class ProcessGroup:
         return time.monotonic() if self.control is None else self.control.clock()
 
     def wake(self) -> None:
-        """Have somebody move an asynchronous collective on."""
+        """Have the control thread advance asynchronous collectives."""
         if self.control is not None:
             self.control.wake()
 
@@ -329,16 +343,17 @@ class ProcessGroup:
         self.ranks, self._me, self._count = list(range(comm.size)), comm.rank, 0
 
     def close(self) -> None:
-        """Forget what is in progress."""
+        """Discard what is in progress."""
+        _ABANDONED.extend(work for work in (*self._queue, *self._loose) if not work._over)
         self._queue.clear()
         self._loose.clear()
 
     # -- failures ----------------------------------------------------------------------------------------------------------------
 
     def lost(self, call: Call | None = None, peers: Sequence[int] | None = None) -> str | None:
-        """Return why a call can't end, or None: a process of the group has ended before it called it, or all `peers` of a message have.
+        """Return why a call can't finish, or None: a process of the group ended before calling it, or all `peers` of a message have ended.
 
-        The first process to end is named first: it is often the cause.
+        The first process to end is named first, since it is often the cause.
         """
         if self.control is None or not self.control.gone:
             return None
@@ -352,7 +367,7 @@ class ProcessGroup:
         return f"rank {first} {gone[first].how}" + ("" if first == last else f"; and after it, rank {last} {gone[last].how}")
 
     def named(self, error: Exception, call: Call | None) -> Exception:
-        """Return the error with the name of the process that has ended, where MPI only says that one has."""
+        """Return the error with the rank of the ended process, which MPI does not name."""
         if not isinstance(error, ProcessFailed) or self.control is None:
             return error
         end = time.monotonic() + 2.0
@@ -382,7 +397,7 @@ class ProcessGroup:
         return self._count
 
     def doing(self) -> str:
-        """Return what this process is doing in this group, for the other processes' errors."""
+        """Return what this process is doing in this group, for errors in other processes."""
         if not self.calls:
             return "has called no collective yet"
         last = self.calls[-1]
@@ -396,9 +411,9 @@ class ProcessGroup:
         self, name: str, array: Any = None, op: ReduceOp | None = None, root: int = -1, own: bool = False, rides: bool = True,
         count: int = 0,
     ) -> Generator[Request, None, tuple[list[int], list[numpy.ndarray] | None]]:  # fmt: skip
-        """Exchange frames. Returns the numbers of values of all processes, and their data if all of it has travelled along.
+        """Exchange frames. Returns the number of values in each process, and the data if it was small enough for the frames.
 
-        `own`: each process may have a number of values of its own. Raises DistBackendError, in all processes, if the calls differ.
+        With `own`, these numbers may differ. Raises DistBackendError in all processes if the calls differ.
         """
         if len(self.ranks) == 1:
             return [0 if array is None else array.size], None if array is None else [array]
@@ -408,8 +423,9 @@ class ProcessGroup:
         frame, found = bytearray(width), bytearray(width * len(self.ranks))
         values = (number, CALLS.index(name), -1 if op is None else op.value, kind, _FREE if own else size, root, size)
         _FRAME.pack_into(frame, 0, *values)
-        rides = rides and isinstance(array, numpy.ndarray)
-        if rides and array.nbytes <= self._room:
+        if not isinstance(array, numpy.ndarray):
+            rides = False
+        elif rides and array.nbytes <= self._room:
             frame[_FRAME.size : _FRAME.size + array.nbytes] = array.tobytes()
         call = self.calls[-1]
         yield self.frames.all_gather(numpy.frombuffer(frame, numpy.uint8), numpy.frombuffer(found, numpy.uint8))
@@ -417,12 +433,12 @@ class ProcessGroup:
         if not all(found.startswith(common, start) for start in starts):
             yield from self._differ(call)
         sizes = [_FRAME.unpack_from(found, start)[-1] for start in starts] if own else [size] * len(self.ranks)
-        if not rides or any(size * item > self._room for size in sizes):
+        if array is None or not rides or any(size * item > self._room for size in sizes):
             return sizes, None
         return sizes, [numpy.frombuffer(found, array.dtype, n, start + _FRAME.size) for n, start in zip(sizes, starts, strict=True)]
 
     def _differ(self, call: Call) -> Generator[Request, None, None]:
-        """Raise the error for calls that differ, with those of all processes and their lines."""
+        """Raise an error with the calls of all processes and their lines."""
         mine = numpy.zeros(_TEXT, numpy.uint8)
         text = f"{call.number}: {call}".encode()[:_TEXT]
         mine[: len(text)] = numpy.frombuffer(text, numpy.uint8)
@@ -443,7 +459,7 @@ class ProcessGroup:
     # -- collectives on flat contiguous arrays -----------------------------------------------------------------------------------
 
     def all_reduce(self, flat: Any, op: ReduceOp, name: str = "all_reduce", root: int = -1) -> Steps:
-        """Reduce the arrays of all processes, in place. Small ones, and large ones if ops must be deterministic, in the order of ranks."""
+        """Reduce the arrays of all processes in place; in rank order if they are small or ops must be deterministic."""
         _, rode = yield from self._meet(name, flat, op, root)
         if rode is not None:
             flat[...] = _in_order(rode, op)
@@ -460,7 +476,7 @@ class ProcessGroup:
                 flat[...] = array
 
     def _part(self, flat: Any, op: ReduceOp) -> Steps:
-        """Reduce this process's part of an array, in the order of ranks."""
+        """Reduce this process's part of an array, in rank order."""
         sizes = _parts(flat.size, len(self.ranks))
         mine = sizes[self._me]
         out = numpy.empty(mine * len(self.ranks), flat.dtype)
@@ -486,7 +502,7 @@ class ProcessGroup:
         return (out / len(self.ranks) if op is ReduceOp.AVG else out).astype(flat.dtype, copy=False)
 
     def all_to_all(self, flat: Any, out: Any, counts: Sequence[int], out_counts: Sequence[int]) -> Steps:
-        """Send part i of `counts` values to process i, and write what comes, of `out_counts` values, to `out`."""
+        """Send `counts[i]` values to process i, and write `out_counts[i]` values from it to `out`."""
         n = len(self.ranks)
         table = numpy.array([dtypes.ALL.index(FROM_NUMPY[flat.dtype]), *counts, *out_counts], numpy.int64)
         _, rode = yield from self._meet("all_to_all", table)
@@ -665,13 +681,13 @@ def _cut(array: numpy.ndarray, sizes: Sequence[int]) -> list[numpy.ndarray]:
 
 
 def _in_order(parts: list, op: ReduceOp) -> numpy.ndarray:
-    """Reduce parts in the order of ranks: all processes get the same bits, and always."""
+    """Reduce parts in rank order, so that results are bitwise equal in all processes and all runs."""
     _, how = _for_mpi(parts[0][:0], op)
     return reduced([_for_mpi(part, op)[0] for part in parts], how).astype(parts[0].dtype, copy=False)
 
 
 def _for_mpi(flat: Any, op: ReduceOp) -> tuple[Any, ReduceOp]:
-    """Return an array and a reduction that MPI has: 16-bit floats are widened, and bools are bytes."""
+    """Return an array and a reduction that MPI supports: 16-bit floats are widened, bools are bytes."""
     if flat.dtype == numpy.bool_:
         return flat.view(numpy.uint8), {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}.get(op, op)
     if flat.dtype.itemsize <= 2 and flat.dtype.kind not in "iu":

@@ -24,7 +24,7 @@ _runtime: ModuleType | None = None
 
 
 class ProcessFailed(DistBackendError):
-    """MPI has noticed that a process of the communicator has ended, or another process has aborted the call."""
+    """A process of the communicator has ended, or another process has aborted the call."""
 
 
 def mpi() -> ModuleType:
@@ -106,7 +106,7 @@ def _translated(error: Any) -> DistBackendError:
 
 
 class _Received:
-    """A receive that takes a message once it is there: only then its size is known."""
+    """A receive whose size is known once the message has arrived."""
 
     def __init__(self, comm: Any, sources: Sequence[int], tag: int) -> None:
         self._comm, self.sources, self._tag = comm, sources, tag
@@ -148,7 +148,7 @@ class _Received:
 
 
 def _both(header: numpy.ndarray, array: numpy.ndarray) -> Any:
-    """Return the MPI type of a header and an array at their addresses: one message without a copy."""
+    """Return an MPI type for a header and an array at their addresses, to send both in one message without a copy."""
     MPI = mpi()
     found = MPI.BYTE.Create_hindexed([header.nbytes, array.nbytes], [MPI.Get_address(header), MPI.Get_address(array)])
     return found.Commit()
@@ -241,10 +241,6 @@ class MpiCommunicator(Communicator):
         with LOCK:
             if not self.comm.Is_revoked():
                 self.comm.Revoke()
-
-    def free(self) -> None:
-        """Forget the communicator, once nothing is in progress. Not collective: the library keeps what it needs until the job ends."""
-        self.comm = None
 
 
 def _op(op: ReduceOp) -> Any:

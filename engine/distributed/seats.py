@@ -1,8 +1,8 @@
-"""Seats: how processes that `mpiexec` did not start become the processes of one MPI job.
+"""Seats: let processes that `mpiexec` did not start form an MPI job.
 
-`multiprocessing`, a shell or a test starts them, and they know a store, their rank and how many they are. Process 0 has `mpiexec` start a
-small program for each rank (`seat.py`), which leaves the variables of its environment in a folder. The process of that rank takes them over
-before it starts MPI, and is that rank. MPI's daemon watches the program, and the program watches a lock that its process holds: so a
+`multiprocessing`, a shell or a test started them, and they know a store, their rank and the number of processes. Process 0 has `mpiexec`
+start a small program (`seat.py`) for each rank, which writes its environment variables to a folder. The process of that rank sets them
+before it starts MPI, and so gets that rank. MPI's daemon watches the program, and the program watches a lock that its process holds: so a
 process that is killed is noticed as if `mpiexec` had started it.
 """
 
@@ -38,13 +38,20 @@ def mpiexec() -> str:
     return found
 
 
-def environment() -> dict[str, str]:
-    """Return the environment for `mpiexec`: more processes than cores are allowed, and so is the superuser, as in a container."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith((*PREFIXES, "PMI_"))}
-    mine = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+def settings() -> dict[str, str]:
+    """Return the variables that `mpiexec` needs: more processes than cores are allowed, and so is the superuser, as in a container."""
+    found = {"PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        mine |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    return inherited | mine
+        found |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return found
+
+
+def environment() -> dict[str, str]:
+    """Return the environment for `mpiexec`. The user's settings of MPI stay, but not what makes this process one of another job."""
+    inherited = dict(os.environ)
+    if "PMIX_RANK" in inherited or "PMI_RANK" in inherited:
+        inherited = {name: value for name, value in inherited.items() if not name.startswith((*PREFIXES, "PMI_"))}
+    return settings() | inherited
 
 
 def take(store: Store, rank: int, world_size: int, seconds: float) -> None:
@@ -87,7 +94,7 @@ def take(store: Store, rank: int, world_size: int, seconds: float) -> None:
 
 
 def _machine() -> str:
-    """Return what tells this machine, or container, from others: processes in it share a file system and signals."""
+    """Return an identifier of this machine or container."""
     return f"{os.uname().nodename}/{os.stat('/tmp').st_dev}"
 
 
@@ -114,18 +121,35 @@ def _start(program: str, folder: str, world_size: int) -> None:
 
 
 def _await_seat(seat: Path, store: Store, end: float) -> None:
-    started, pause = time.monotonic(), 0.002
+    started = looked = time.monotonic()
+    pause = 0.002
     while not seat.exists():
         if (seat.parent / "failed").exists() or (seat.stem == "0" and time.monotonic() > started + _START) or time.monotonic() > end:
             log = seat.parent / "log"
             told = log.read_text(errors="replace").strip() if log.exists() else ""
             raise DistNetworkError(f"rank {seat.stem}: mpiexec has not started the job{': ' + told if told else ''}")
+        if seat.stem != "0" and time.monotonic() > looked + 0.5:
+            looked = time.monotonic()
+            if _is_free(seat.with_name("0.held")):
+                raise DistNetworkError(f"rank {seat.stem}: rank 0 has ended before the job started; see its own output")
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
 
 
+def _is_free(lock: Path) -> bool:
+    """Return whether no process holds a lock, and release it if so."""
+    try:
+        with open(lock, "r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
 def leave() -> None:
-    """Say that this process ends as it should: without it, the others hear that it was killed."""
+    """Mark this process as ending normally; otherwise MPI reports to the others that it was killed."""
     if _held:
         held, folder, rank = _held
         Path(folder, f"{rank}.left").touch()

@@ -242,7 +242,7 @@ class TCPStore(FileStore):
 
 
 def _folder() -> Path:
-    """Return the folder of the stores of this user. Raises DistNetworkError if somebody else could write there."""
+    """Return the folder of the stores of this user. Raises DistNetworkError if other users could write there."""
     folder = Path(tempfile.gettempdir(), f"engine-stores-{os.getuid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     status = folder.lstat()
@@ -269,7 +269,7 @@ def _is_here(host: str) -> bool:
 
 
 def _served(folder: Path, port: int) -> tuple[Any, int]:
-    """Return the locked file that says that this process is the master, and the port."""
+    """Return the locked file that marks this process as the master, and the port."""
     import fcntl
 
     for number in [port] if port else random.SystemRandom().sample(range(32768, 60999), 100):
@@ -285,7 +285,7 @@ def _served(folder: Path, port: int) -> tuple[Any, int]:
 
 
 def _await_master(lock: Path, host: str, port: int, seconds: float) -> None:
-    """Return once a process holds the lock: then the table is its own, not one that was left behind."""
+    """Return once a process holds the lock, so that the table is not left over from an earlier job."""
     import fcntl
 
     end, pause = time.monotonic() + seconds, 0.001

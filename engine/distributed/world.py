@@ -14,8 +14,9 @@ from ..core import devices
 from . import mpi, seats
 from .communicator import Alone
 from .control import LEFT, Control
-from .errors import DistNetworkError
+from .errors import DistBackendError, DistNetworkError
 from .group import ProcessGroup
+from .monitor import Monitor
 from .mpi import MpiCommunicator
 from .stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 
@@ -62,6 +63,7 @@ class _State:
     def __init__(self) -> None:
         self.world: ProcessGroup | None = None
         self.control: Control | None = None
+        self.monitor: Monitor | None = None
         self.store: Store | None = None
         self.owns_store = False
         self.groups: list[ProcessGroup] = []
@@ -166,6 +168,7 @@ def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Sto
     if world_size == 1:
         _state.world = ProcessGroup(Alone(), Alone(), None, 0, ranks, seconds, backend)
         _state.groups = [_state.world]
+        _state.monitor = Monitor(_state.world)
         return
     if not mpi.is_started() and by_mpi != (rank, world_size):
         seats.take(store, rank, world_size, seconds)
@@ -184,7 +187,10 @@ def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Sto
     _state.control = Control(words, describe, _advance)
     _state.world = _made(comm, frames, ranks, seconds, backend, 0)
     _state.groups = [_state.world]
+    _state.monitor = Monitor(_state.world)
     if not _registered:
+        if "ENGINE_JOINED" in os.environ and by_mpi == (rank, world_size):  # set by the program that `run` has started this process with
+            os.write(int(os.environ.pop("ENGINE_JOINED")), b"1")
         _registered.append(Finalize(None, _end_job, exitpriority=-100))  # also in processes of multiprocessing, unlike atexit
         _show_failures()
 
@@ -204,14 +210,26 @@ _registered: list[Finalize] = []
 
 
 def _show_failures() -> None:
-    """Have an uncaught exception end this process at once, and tell the others why."""
+    """Have an uncaught exception end this process at once, and tell the others why. One that another process caused takes one line."""
     shown = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-        shown(kind, error, trace)
+        if cause := _cause(error):
+            print(f"rank {get_rank()} ended because {cause}", file=sys.stderr, flush=True)
+        else:
+            shown(kind, error, trace)
         tell_failure(error)
 
     sys.excepthook = hook
+
+
+def _cause(error: BaseException) -> str | None:
+    """Return how another process has ended, if that is what an error says."""
+    gone = {} if _state.control is None else _state.control.gone
+    for rank, one in list(gone.items())[:1]:
+        if isinstance(error, DistBackendError) and (cause := f"rank {rank} {one.how}") in str(error):
+            return cause
+    return None
 
 
 def tell_failure(error: BaseException) -> None:
@@ -229,8 +247,16 @@ def _advance() -> bool:
 
 def describe() -> dict:
     """Return what this process is doing, as the other processes show it."""
-    groups = list(_state.groups)
-    return {"calls": {str(g.number): g.called() for g in groups}, "doing": groups[0].doing() if groups else "is in no process group"}
+    groups, monitor = list(_state.groups), _state.monitor
+    known = {"calls": {str(g.number): g.called() for g in groups}, "doing": groups[0].doing() if groups else "is in no process group"}
+    return known if monitor is None else known | monitor.state()
+
+
+def monitor() -> Monitor:
+    """Return what this process reports of itself. Raises ValueError if the default process group is not initialized."""
+    if _state.monitor is None:
+        raise ValueError(NOT_INITIALIZED)
+    return _state.monitor
 
 
 def _only(backend: str) -> str:
@@ -304,6 +330,8 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 def _leave() -> None:
     """Tell the others, and close the groups and the store of this process."""
+    if _state.monitor is not None:
+        _state.monitor.close()
     if _state.control is not None:
         _state.control.tell(gone=LEFT)
         _state.control.flush(1.0)
@@ -312,7 +340,7 @@ def _leave() -> None:
         one.close()
     if _state.owns_store and isinstance(_state.store, TCPStore):
         _state.store.close()
-    _state.world, _state.control, _state.store, _state.groups = None, None, None, []
+    _state.world, _state.control, _state.monitor, _state.store, _state.groups = None, None, None, None, []
 
 
 def _end_job() -> None:
@@ -353,7 +381,9 @@ def new_group(
         raise ValueError(f"The new group's rank should be within the world_size set by init_process_group: got {members} of {world.size()}")
     _state.numbered += 1  # equal in all processes
     number = _state.numbered
-    world.start("new_group", world.barrier("new_group", hash(tuple(members)) >> 1), []).wait()  # all are here, so that nobody waits in MPI
+    world.start(
+        "new_group", world.barrier("new_group", hash(tuple(members)) >> 1), []
+    ).wait()  # creating a communicator blocks until all are here
     if world.rank() not in members:
         return GroupMember.NON_GROUP_MEMBER
     seconds = world.timeout if timeout is None else timeout.total_seconds()

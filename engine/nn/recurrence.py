@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ..autograd import Function
-from ..base import errors
+from ..autograd import Function, is_grad_enabled
+from ..base import errors, observe
 from ..core.tensor import Tensor
 from ..ops.join import cat, stack
 from ..ops.recurrent import lstm_steps
@@ -23,7 +23,13 @@ class TimeSteps(Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple:
-        return cat(grads), None
+        if is_grad_enabled():
+            return cat(grads), None
+        watcher, observe.current = observe.current, None  # only a recorded pass shows the ops of a rule
+        try:
+            return cat(grads), None
+        finally:
+            observe.current = watcher
 
 
 # -- one step of each kind: `gates` is the input's contribution, `step(gates, state, w_hh, b_hh, w_hr)` the next state -------------------

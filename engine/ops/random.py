@@ -14,6 +14,7 @@ from ..core import devices, inplace, random
 from ..core.batching import randomly
 from ..core.create import _shape, empty_like, factory, made
 from ..core.devices import making, namespace
+from ..core.naming import named
 from ..core.op import Elementwise, composite, functions
 from ..core.tensor import Tensor, define
 from .shape import broadcast_shapes
@@ -162,10 +163,10 @@ class sampled(Elementwise):
     def d_parameter(xp, g): return xp.zeros_like(g)
 
 
-def _with(values, *parameters):
-    """Return drawn values that require a gradient if a parameter does."""
+def _with(values, *parameters, name="Normal"):
+    """Return drawn values that require a gradient if a parameter does; `name` is that of PyTorch's node."""
     for one in parameters:
-        if isinstance(one, Tensor) and one.requires_grad: values = sampled(values, one)
+        if isinstance(one, Tensor) and one.requires_grad: values = named(sampled(values, one), name)
     return values
 
 
@@ -188,8 +189,8 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
 
 @public
 def bernoulli(input, p=None, *, generator=None):
-    """Ones with the probabilities in `input` (or all with `p`), else zeros, in the dtype of the input."""
-    if input.is_meta: return empty_like(input)
+    """Ones with the probabilities in `input` (or all with `p`), else zeros, in the dtype of the input; their gradient is 0."""
+    if input.is_meta: return _with(empty_like(input.detach()), input, name="Bernoulli")
     draw, source = _drawing(input.device, generator)
     array, xp = input.array, namespace(input.array)
     if p is not None:
@@ -198,7 +199,7 @@ def bernoulli(input, p=None, *, generator=None):
         _floating(input, "bernoulli_tensor_cpu_p_")
         if xp is cpu and not ((array >= 0) & (array <= 1)).all(): raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
         drawn = draw.bernoulli_each(source, array)
-    return made(drawn.astype(array.dtype).reshape(array.shape), input.device)
+    return _with(made(drawn.astype(array.dtype).reshape(array.shape), input.device), input, name="Bernoulli")
 
 
 @public
@@ -219,12 +220,13 @@ def multinomial(input, num_samples, replacement=False, *, generator=None):
 
 @public
 def poisson(input, generator=None):
-    """Poisson random values with the rates in `input`, in the dtype of the input."""
+    """Poisson random values with the rates in `input`, in the dtype of the input; their gradient is 0."""
     _floating(input, "poisson_cpu")
-    if input.is_meta: return empty_like(input)
+    if input.is_meta: return _with(empty_like(input.detach()), input, name="Poisson")
     host = input._host()
     if (host < 0).any(): raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    return made(kernels_random.poisson(_drawing(input.device, generator)[1], host.reshape(-1).astype(float)).astype(host.dtype).reshape(host.shape), input.device)
+    drawn = kernels_random.poisson(_drawing(input.device, generator)[1], host.reshape(-1).astype(float))
+    return _with(made(drawn.astype(host.dtype).reshape(host.shape), input.device), input, name="Poisson")
 
 
 @public

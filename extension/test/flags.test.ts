@@ -2,8 +2,11 @@
 import { expect, it } from "vitest";
 import { drawBox, markBox } from "../src/view/graph/draw";
 import { layout } from "../src/view/graph/layout";
+import { marksOf } from "../src/view/graph/marks";
+import { NO_GRADIENTS } from "../src/view/panes/gradients";
+import { START } from "../src/view/store";
 import { recordingOf } from "./dag";
-import { mlp } from "./page/recordings";
+import { Builder, mlp } from "./page/recordings";
 
 const PLAIN = { classes: "", badge: "", warm: false, norm: null, tint: 0, flags: [] };
 
@@ -29,4 +32,18 @@ it("draws a mark's flags with their meaning as a title, side by side inside the 
   expect(element.querySelector(".flags")).toBe(same); // unchanged flags are not drawn anew
   markBox(element, PLAIN, false);
   expect(element.querySelector(".flags")).toBeNull();
+});
+
+it("flags a box that stands for several nodes once for each kind of flag, with the number of nodes", () => {
+  const b = new Builder();
+  const layer = b.group("module", "layer", "Linear");
+  const inputs = [b.node("input", "", [4, 3], [], { name: "x" }), b.node("parameter", "", [2, 3]), b.node("parameter", "", [2])];
+  const linear = b.node("op", "linear", [4, 2], inputs, { group: layer });
+  const recording = recordingOf(b);
+  const added = [...inputs.slice(1), linear].map((node) => ({ node, glyph: "+", words: `only after: ${node}`, tone: "accent" as const }));
+  const flags = new Map([["difference", added]]);
+  const shown = (tree: typeof recording.tree) =>
+    marksOf({ ...START, recording: { ...recording, tree }, flags }, NO_GRADIENTS).box(`n${linear}`);
+  expect(shown(recording.trees.plain).flags).toEqual([{ ...added[0], words: "3 nodes in here; the first: only after: 1" }]);
+  expect(shown(recording.trees.full).flags).toEqual([added[2]]); // the parameters have their own
 });

@@ -230,3 +230,30 @@ def test_the_menu_saves_a_picture_and_a_replay(lab, browser, tmp_path):
     expect(view.get_by_test_id("wb-save-png")).to_be_focused()
     lab.page.keyboard.press("Escape")
     expect(save).to_be_focused()
+
+
+# how far the end of the last row is from the bar's edge, whether the scrubber is in that row, and what reaches beyond the page
+ROWS = """() => {
+  const [bar, toolbar] = [document.querySelector(".controls"), document.querySelector(".toolbar")];
+  const of = (one) => one.getBoundingClientRect();
+  const shown = [...bar.querySelectorAll("button, input, select, output")].map(of).filter((one) => one.width > 0);
+  const last = shown.filter((one) => one.bottom > Math.max(...shown.map((one) => one.top)));
+  const scrub = of(bar.querySelector("input"));
+  return {
+    gap: Math.round(of(bar).right - Math.max(...last.map((one) => one.right))),
+    scrub: last.some((one) => one.left === scrub.left),
+    beyond: [...toolbar.querySelectorAll("button")].filter((one) => of(one).right > of(toolbar).right + 1).map((one) => one.title),
+  };
+}"""
+
+
+def test_the_bars_of_a_narrow_page_wrap_into_full_rows(browser, tmp_path):
+    w = engine.ones(3, requires_grad=True)
+    wb.export(tmp_path / "narrow.html", (w * 2).sum())
+    with opened(browser, tmp_path / "narrow.html") as page:
+        for width in (1200, 960, 890, 800, 700, 620, 500, 360):
+            page.set_viewport_size({"width": width, "height": 600})
+            page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            root = page.locator(".gradient-workbench").first
+            found = root.evaluate(f"(host) => {{ const document = host.shadowRoot; return ({ROWS})() }}")
+            assert found == {"gap": 0, "scrub": True, "beyond": []}, width

@@ -197,3 +197,49 @@ def disagree(rank, world, told):
 
 def test_processes_that_disagree(tmp_path):
     together(disagree, 2, tmp_path, engine.zeros(1).share_memory_())
+
+
+def expires(rank, world):
+    if rank == 1:
+        got = dist.irecv(engine.zeros(2), 0)
+        with pytest.raises(dist.DistBackendError, match=r"send or recv: rank 1 timed out after 0.2 s, waiting for rank 0"):
+            got.wait(timedelta(seconds=0.2))
+        impatient = dist.new_group(timeout=timedelta(seconds=0.2))
+        with pytest.raises(dist.DistBackendError, match=r"send or recv: rank 1 timed out after 0.2 s"):
+            dist.recv(engine.zeros(2), 0, group=impatient)
+        dist.barrier()
+        x = engine.zeros(2)
+        assert dist.recv(x, 0, group=impatient) == 0 and x.tolist() == [3, 3]  # the message does not go to the receive that has expired
+        assert got.wait()  # without an error of its own, it goes on
+    else:
+        impatient = dist.new_group(timeout=timedelta(seconds=0.2))
+        dist.barrier()
+        sent = dist.isend(engine.ones(2) * 3, 1, group=impatient)
+        dist.send(engine.ones(2), 1)
+        assert sent.wait()
+    child = mp.get_context("fork").Process(target=forked, args=(rank,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    dist.barrier()
+
+
+def forked(rank):
+    assert dist.get_rank() == rank  # as datasets ask in a worker
+    with pytest.raises(RuntimeError, match="a forked process, such as a worker of a DataLoader, can't call collectives"):
+        dist.barrier()
+
+
+def test_what_has_expired_and_what_is_forked(tmp_path):
+    together(expires, 2, tmp_path)
+
+
+def comes_not(rank, world, path):
+    if rank == 0:
+        os._exit(0)
+    with pytest.raises(dist.DistError, match=r"rank 1: (no connection from rank\(s\) \[0\]|rank 0 has ended before)"):
+        dist.init_process_group("gloo", f"file://{path}", timedelta(seconds=0.5), world, rank)
+
+
+def test_a_process_that_does_not_come_is_named(tmp_path):
+    mp.start_processes(comes_not, (2, str(tmp_path / "met")), nprocs=2, start_method="fork")

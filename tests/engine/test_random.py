@@ -175,6 +175,19 @@ def test_normal_requires_a_gradient_where_a_parameter_does_and_gives_zeros(mean:
             assert numpy.array_equal(one.grad.numpy(), numpy.zeros(one.shape))
 
 
+@grouped("name, kernel", [("bernoulli", "Bernoulli"), ("poisson", "Poisson")])
+def test_values_drawn_with_a_probability_or_a_rate_require_a_gradient_where_it_does_and_give_zeros(name: str, kernel: str) -> None:
+    """As PyTorch 2.13."""
+    for device in ("cpu", "meta"):
+        p = engine.full((3,), 0.5, device=device)
+        assert not getattr(engine, name)(p).requires_grad
+        values = getattr(engine, name)(p.requires_grad_())
+        assert values.grad_fn.name() == f"{kernel}Backward0"
+        values.sum().backward()
+        assert p.grad.shape == (3,)
+        assert p.grad.is_meta or numpy.array_equal(p.grad.numpy(), numpy.zeros(3))
+
+
 def test_fillers_know_the_graph():
     leaf = engine.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="leaf"):

@@ -325,6 +325,21 @@ def test_breakpoints_rest_come_back_and_go():
             Breakpoint.of(**wrong)
 
 
+@pytest.mark.parametrize(
+    "place, told",
+    [
+        ({"op": "mul", "when": "norm > 2"}, "Breakpoint at every mul when norm > 2"),
+        ({"when": "nan > 0"}, "Breakpoint when nan > 0"),
+        ({"module": "encoder"}, "Breakpoint at module encoder"),
+    ],
+)
+def test_a_breakpoint_is_printed_as_its_place_and_its_condition(place, told):
+    one = Breakpoint.of(**place)
+    assert repr(one) == told
+    one.on = False
+    assert repr(one) == f"{told} (off)"
+
+
 # -- a running cell ---------------------------------------------------------------------------------------------------------------
 
 

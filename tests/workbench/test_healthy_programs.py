@@ -31,6 +31,7 @@ from engine import nn
 from engine.optim import SGD, Adam
 from lessons.lesson import edition
 from workbench.checks.look import look
+from workbench.inspector import vocabulary
 from workbench.inspector.gradient_flow import EXPLODING
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -171,6 +172,7 @@ def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pyt
     """Cells of a lesson that show a mistake have the tag "mistake"."""
     monkeypatch.chdir(tmp_path)
     request.addfinalizer(lambda: engine.set_default_dtype(engine.float32))  # some lessons set it
+    monkeypatch.setattr(vocabulary, "current", None)  # the same
     names: dict[str, Any] = {"wb": wb, "__name__": "lesson"}
     for cell in edition(lesson, fast=True, notes=False)["cells"]:
         text = "".join(line for line in cell["source"].splitlines(keepends=True) if not line.startswith("%"))

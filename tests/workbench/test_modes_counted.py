@@ -46,6 +46,23 @@ def test_costs_are_those_counted_by_hand(name):
     assert found.forward.total.multiplications == 4 * forward[0] and found.reverse.total.additions == outputs * reverse[1]
 
 
+@pytest.mark.parametrize(
+    "name, told",
+    [
+        ("W x", "fewer than about 11 inputs for every 12 outputs"),  # (12 + 8) / (12 + 9) = 20/21
+        ("x·x", "fewer inputs than outputs"),
+        ("sum", "One forward pass takes 3 operations, one reverse pass 0."),
+        (
+            "expand",
+            "takes 1 operation, one reverse pass 301. Forward mode is the cheaper one as long as there are fewer than 301 inputs for each",
+        ),
+    ],
+)
+def test_the_number_of_inputs_up_to_which_forward_mode_is_cheaper_is_in_whole_numbers(name, told):
+    f = BY_HAND[name][0] if name in BY_HAND else (lambda x: (x[:1] * 2).expand(301))
+    assert told in wb.teach.modes(f, POINT).modes.crossover
+
+
 FUNCTIONS = {
     **{name: f for name, (f, _, _) in BY_HAND.items()},
     "softmax": lambda x: F.log_softmax(x, 0),  # its push is the transpose of its pull

@@ -412,6 +412,16 @@ def test_what_the_programs_own_code_runs_in_a_pass_is_told_to_be_of_it():
     assert r.scope[r.rows[id(loss)]] == r.scope[r.rows[id(after)]] == -1
 
 
+def test_the_backward_pass_of_a_recurrent_layer_adds_no_op_to_the_graph():
+    layer = nn.RNN(2, 3)
+    with wb.record() as session:
+        loss = layer(engine.randn(4, 1, 2))[0].sum()
+        count = session.recording.count
+        loss.backward()
+    assert session.recording.count == count
+    assert layer.weight_ih_l0.grad.abs().min() > 0
+
+
 def test_a_pass_that_an_exception_ended_in_a_step_is_over():
     class Broken(autograd.Function):
         forward = staticmethod(lambda ctx, x: x * 1)

@@ -64,6 +64,10 @@ class Breakpoint:
     def __str__(self) -> str:
         return " when ".join(part for part in (self.place, self.when) if part)
 
+    def __repr__(self) -> str:
+        parts = ("Breakpoint", self.place and f"at {self.place}", self.when and f"when {self.when}", "" if self.on else "(off)")
+        return " ".join(part for part in parts if part)
+
     @classmethod
     def of(cls, when: str = "", *, op: str = "", name: str = "", module: str = "") -> Breakpoint:
         """Create a breakpoint at `op`, at a `name` or `module` glob, or anywhere; `when` is a condition such as "norm > 1e3"."""

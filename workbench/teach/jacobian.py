@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy
@@ -189,12 +190,22 @@ def _sentence(n: int, m: int, forward: Mode, reverse: Mode) -> str:
 
 def _turns(forward: Mode, reverse: Mode) -> str:
     f, r = operations(forward.each), operations(reverse.each)
-    if not f or not r:
+    if not f and not r:
         return "No arithmetic is needed: the function only moves values."
-    return (
-        f"One forward pass takes {f:,} operations, one reverse pass {r:,}. Forward mode is the cheaper one as long as there are fewer than "
-        f"{r / f:.3g} inputs for each output; a loss has one output, so training goes in reverse."
-    )
+    cost = f"One forward pass takes {f:,} operation{'s' * (f != 1)}, one reverse pass {r:,}."
+    if not f or not r:
+        return cost
+    exact = Fraction(r, f)
+    near = _in_small_numbers(exact) if r >= f else 1 / _in_small_numbers(1 / exact)
+    about = "" if near == exact else "about "
+    outputs = "each output" if near.denominator == 1 else f"every {near.denominator:,} outputs"
+    few = "fewer inputs than outputs" if near == 1 else f"fewer than {about}{near.numerator:,} inputs for {outputs}"
+    return f"{cost} Forward mode is the cheaper one as long as there are {few}; a loss has one output, so training goes in reverse."
+
+
+def _in_small_numbers(ratio: Fraction) -> Fraction:
+    """A fraction near `ratio`, which is 1 or more; its numerator is about 12 at most, or it is a whole number."""
+    return ratio.limit_denominator(max(1, int(12 / ratio)))
 
 
 def _index(number: int, shape: tuple[int, ...]) -> str:

@@ -107,11 +107,8 @@ export class StepperBar {
       h("div", { class: "buttons play" }, play, this.speed),
       h("div", { class: "buttons" }, into, out, run),
       h("label", { class: "by" }, "by", this.by),
-      this.scrub,
-      this.paused,
-      this.label,
-      list,
-      target,
+      h("div", { class: "stops" }, list, target),
+      h("div", { class: "position" }, this.scrub, this.paused, this.label), // last: where the bar is too narrow, it is a row of its own
     );
     this.element = h(
       "section",

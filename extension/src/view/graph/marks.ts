@@ -43,10 +43,9 @@ export function marksOf(state: State, gradients: Gradients): Marks {
   const numbers = numbersOf(state);
   const totals = numbers && totalsOf(numbers, tree);
   const flags = flagsOf(state);
-  const flagsAt = tree.plain ? new Map<number, Flag[]>() : flags;
-  if (tree.plain) for (const [node, own] of flags) flagsAt.set(drawn(node), [...(flagsAt.get(drawn(node)) ?? []), ...own]);
+  const flagsAt = tree.plain ? flagsBy(flags, drawn) : flags;
   const slopes = slopesOf(state);
-  let hidden: Hidden | undefined; // flags inside closed groups, computed when first needed
+  let hidden: ReadonlyMap<number, Flag[]> | undefined; // flags inside closed groups, computed when first needed
 
   const plan = state.pass?.plan ?? [];
   const all = counted(tree, plan);
@@ -93,13 +92,10 @@ export function marksOf(state: State, gradients: Gradients): Marks {
     return { classes: classes.join(" "), badge, warm: false, norm: null, tint: known ? numbers.tint(total) : 0, flags: hiddenFlags(group) };
   }
 
-  /** The flags of the nodes that a closed group hides, one of each kind. */
+  /** The flags of the nodes that a closed group hides. */
   function hiddenFlags(group: number): readonly Flag[] {
-    if (!flags.size) return NONE;
-    hidden ??= hiddenIn(flags, holder);
-    return [...(hidden.get(group)?.values() ?? [])].map(({ count, first }) =>
-      count === 1 ? first : { ...first, words: `${count} nodes in here; the first: ${first.words}` },
-    );
+    hidden ??= flagsBy(flags, holder);
+    return hidden.get(group) ?? NONE;
   }
 
   return {
@@ -148,21 +144,18 @@ function flagsOf({ flags }: State): Map<number, Flag[]> {
   return found;
 }
 
-type Hidden = Map<number, Map<string, { count: number; first: Flag }>>; // by group and glyph
-
-function hiddenIn(flags: ReadonlyMap<number, Flag[]>, holder: (node: number) => number | null): Hidden {
-  const found: Hidden = new Map();
+/** The flags of the nodes of each box, or closed group: one of each kind, with the number of nodes that have it. */
+function flagsBy(flags: ReadonlyMap<number, Flag[]>, boxOf: (node: number) => number | null): Map<number, Flag[]> {
+  const all = new Map<number, Map<string, Flag[]>>(); // by box and glyph
   for (const [node, own] of flags) {
-    const group = holder(node);
-    if (group === null) continue;
-    const kinds = found.get(group) ?? new Map<string, { count: number; first: Flag }>();
-    found.set(group, kinds);
-    for (const flag of own) {
-      const seen = kinds.get(flag.glyph);
-      kinds.set(flag.glyph, { count: (seen?.count ?? 0) + 1, first: seen?.first ?? flag });
-    }
+    const box = boxOf(node);
+    if (box === null) continue;
+    const kinds = all.get(box) ?? new Map<string, Flag[]>();
+    all.set(box, kinds);
+    for (const flag of own) kinds.set(flag.glyph, [...(kinds.get(flag.glyph) ?? []), flag]);
   }
-  return found;
+  const told = (same: Flag[]) => (same.length === 1 ? same[0]! : { ...same[0]!, words: `${same.length} nodes in here; the first: ${same[0]!.words}` });
+  return new Map([...all].map(([box, kinds]) => [box, [...kinds.values()].map(told)]));
 }
 
 /** A function that counts how many of these nodes (and of `among`) are in a group. */
