@@ -39,14 +39,19 @@ class Gone:
 
 
 class Control:
-    """The messages of one process; `describe` returns what it is doing, and `advance` advances its collectives."""
+    """The messages of one process; `describe` returns what it is doing, and `advance` advances its collectives.
 
-    def __init__(self, comm: MpiCommunicator, describe: Callable[[], dict], advance: Callable[[], bool]) -> None:
+    `heeds` are words of other parts, with what is called when another process tells one: its rank and the word's value.
+    """
+
+    def __init__(
+        self, comm: MpiCommunicator, describe: Callable[[], dict], advance: Callable[[], bool],
+        heeds: dict[str, Callable[[int, Any], None]] | None = None,
+    ) -> None:  # fmt: skip
         self.rank, self.size = comm.rank, comm.size
         self.gone: dict[int, Gone] = {}  # by rank, in the order in which this process heard of them
         self.paused: dict[int, str] = {}  # rank -> where
-        self.recovering: dict[int, list[int]] = {}  # rank, once it has noticed a failure -> the ranks that it votes out
-        self.heeds: dict[str, Callable[[int, Any], None]] = {}  # other words -> what is called with the rank that told it, and its value
+        self.heeds = {} if heeds is None else heeds
         self._paused_before, self._paused_since = 0.0, 0.0
         self.comm, self._describe, self._advance = comm, describe, advance
         self._receives: dict[int, Any] = {}
@@ -87,7 +92,10 @@ class Control:
                     use(*found)
             for rank in failed:  # after reading their last messages
                 self.gone.setdefault(rank, Gone(ENDED))
-            self._sent = [request for request in self._sent if not _over(request)]
+                self._mark(rank, None)
+            for request in list(self._sent):  # other threads append to it
+                if _over(request):
+                    self._sent.remove(request)
         finally:
             self._turn.release()
 
@@ -111,8 +119,6 @@ class Control:
                 self.gone[source] = Gone(word["gone"], word["calls"])
         elif "paused" in word:
             self._mark(source, word["paused"])
-        elif "recovering" in word:
-            self.recovering[source] = word["recovering"]
         for name in word.keys() & self.heeds.keys():
             self.heeds[name](source, word[name])
 

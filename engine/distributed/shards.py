@@ -10,6 +10,7 @@ import io
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,11 @@ from ..core.tensor import Tensor
 from ..serialize import safetensors
 from ..serialize.errors import CheckpointError
 from ..serialize.source import opened
-from . import collectives, world
+from . import world
 from .objects import all_gather_object
 
 _FORMAT = "engine.distributed checkpoint 1"
-_KEPT = 2  # checkpoints
+_NAME = "step-" + "[0-9]" * 10
 
 
 def structure(data: bytes) -> Any:
@@ -31,34 +32,63 @@ def structure(data: bytes) -> Any:
 
 
 def write(folder: str | os.PathLike, state: dict, random_state: Tensor, info: dict) -> str:
-    """Write the state, equal in all processes, and the random state of each. Returns the checkpoint's path."""
+    """Write the state, equal in all processes, the random state of each, and `info`. Returns the checkpoint's path.
+
+    Raises OSError in all processes if one of them can't write.
+    """
     group = world.resolve()
     rank, size = group.rank(), group.size()
-    final = Path(folder, f"step-{info['step']:010d}")
-    part = final.with_name(final.name + ".part")
-    if rank == 0:
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-    collectives.barrier()
-    mine = {key: value for key, value in state.items() if key not in ("model", "optimizer")}
-    mine["model"] = dict(list(state["model"].items())[rank::size])
-    mine["optimizer"] = {**state["optimizer"], "state": dict(list(state["optimizer"]["state"].items())[rank::size])}
-    memory = io.BytesIO()
-    safetensors.save({"state": mine, "random": random_state}, memory)
-    name, data = f"rank-{rank:05d}.safetensors", memory.getvalue()
-    _put(part / name, data)
-    files: list = [None] * size
-    all_gather_object(files, {"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
-    if rank == 0:
-        _put(part / "manifest.json", json.dumps({"format": _FORMAT, "world_size": size, **info, "files": files}, indent=1).encode())
-        _sync(part)
-        shutil.rmtree(final, ignore_errors=True)
-        part.rename(final)
-        _sync(final.parent)
-        for old in sorted(Path(folder).glob("step-" + "[0-9]" * 10))[:-_KEPT]:
-            shutil.rmtree(old)
-    collectives.barrier()
+    final = Path(folder, f"step-{state['steps']:010d}")
+    part, old = final.with_name(final.name + ".part"), final.with_name(final.name + ".old")
+
+    def begin() -> None:
+        if rank == 0:
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir(parents=True)
+
+    def put_part() -> dict[str, Any]:
+        mine = {key: value for key, value in state.items() if key not in ("model", "optimizer")}
+        mine["model"] = dict(list(state["model"].items())[rank::size])
+        mine["optimizer"] = {**state["optimizer"], "state": dict(list(state["optimizer"]["state"].items())[rank::size])}
+        memory = io.BytesIO()
+        safetensors.save({"state": mine, "random": random_state}, memory)
+        data = memory.getvalue()
+        _put(part / _file(rank), data)
+        return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+    def complete() -> None:
+        if rank == 0:
+            manifest = {"format": _FORMAT, "step": state["steps"], "epoch": state["epoch"], **info, "files": files}
+            _put(part / "manifest.json", json.dumps(manifest, indent=1).encode())
+            _sync(part)
+            if final.exists():
+                final.rename(old)
+            part.rename(final)
+            _sync(final.parent)
+            for path in (old, *[path for path in sorted(Path(folder).glob(_NAME)) if path < final][:-1]):
+                shutil.rmtree(path, ignore_errors=True)
+
+    _in_all(begin)
+    files = _in_all(put_part)
+    _in_all(complete)
     return str(final)
+
+
+def _in_all(action: Callable[[], Any]) -> list:
+    """Do something in all processes, and return their results. Raises OSError in all if one does."""
+    try:
+        mine: tuple[Any, str | None] = action(), None
+    except OSError as error:
+        mine = None, f"rank {world.get_rank()}: {error}"
+    found: list = [None] * world.get_world_size()
+    all_gather_object(found, mine)
+    if failed := next((error for _, error in found if error), None):
+        raise OSError(failed)
+    return [result for result, _ in found]
+
+
+def _file(rank: int) -> str:
+    return f"rank-{rank:05d}.safetensors"
 
 
 def _put(path: Path, data: bytes) -> None:
@@ -77,34 +107,45 @@ def _sync(folder: Path) -> None:
 
 
 def read(folder: str | os.PathLike, step: int | None = None) -> tuple[dict, list[Tensor], dict]:
-    """Return the state, the random states by rank and the manifest of the latest checkpoint, or that of a step."""
-    found = sorted(Path(folder).glob("step-" + "[0-9]" * 10))
+    """Return the state, the random states by rank and the manifest of the latest checkpoint, or that of a step.
+
+    Raises CheckpointError if it is missing, incomplete or damaged; the message names the latest earlier one that is complete.
+    """
+    found = sorted(Path(folder).glob(_NAME))
     if not found:
         raise CheckpointError(f"there is no checkpoint in {folder}")
     chosen = found[-1] if step is None else Path(folder, f"step-{step:010d}")
     try:
-        manifest = json.loads((chosen / "manifest.json").read_bytes())
-        if not isinstance(manifest, dict) or manifest.get("format") != _FORMAT:
+        return _whole(chosen)
+    except CheckpointError as error:
+        for path in reversed([path for path in found if path < chosen]):
+            try:
+                _whole(path)
+            except CheckpointError:
+                continue
+            raise CheckpointError(f"{error}; the one of step {int(path.name[5:])} is complete: load it with step={int(path.name[5:])}") from error
+        raise
+
+
+def _whole(path: Path) -> tuple[dict, list[Tensor], dict]:
+    try:
+        manifest = json.loads((path / "manifest.json").read_bytes())
+        if manifest["format"] != _FORMAT:
             raise CheckpointError(f"manifest.json is not of the format {_FORMAT!r}")
-        parts = [_part(chosen, i, entry) for i, entry in enumerate(manifest["files"])]
-        if len(parts) != manifest["world_size"]:
-            raise CheckpointError(f"expected {manifest['world_size']} files, got {len(parts)}")
+        parts = [structure(_got(path / _file(rank), entry)) for rank, entry in enumerate(manifest["files"])]
         state = parts[0]["state"]
         for part in parts[1:]:
             state["model"].update(part["state"]["model"])
             state["optimizer"]["state"].update(part["state"]["optimizer"]["state"])
         return state, [part["random"] for part in parts], manifest
-    except (OSError, ValueError, KeyError, TypeError, IndexError, CheckpointError) as error:
-        others = [int(path.name[5:]) for path in found if path != chosen]
-        hint = f"; there is one of step {others[-1]}: load(..., step={others[-1]})" if others else ""
-        raise CheckpointError(f"{chosen} is no complete checkpoint: {error}{hint}") from error
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+        raise CheckpointError(f"{path} is not a complete checkpoint: {error}") from error
 
 
-def _part(folder: Path, rank: int, entry: dict) -> dict:
-    name = f"rank-{rank:05d}.safetensors"
-    data = (folder / name).read_bytes()
+def _got(path: Path, entry: dict) -> bytes:
+    data = path.read_bytes()
     if len(data) != entry["bytes"]:
-        raise CheckpointError(f"{name} has {len(data)} bytes, expected {entry['bytes']}")
+        raise CheckpointError(f"{path.name} has {len(data)} bytes, expected {entry['bytes']}")
     if hashlib.sha256(data).hexdigest() != entry["sha256"]:
-        raise CheckpointError(f"{name} has changed since it was written")
-    return structure(data)
+        raise CheckpointError(f"{path.name} has changed since it was written")
+    return data

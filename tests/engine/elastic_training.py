@@ -61,7 +61,7 @@ def run(rank, world, path, failures, options, seconds):
         for batch in job.batches(loader, EPOCHS):
             entered = time.monotonic()
             with job.step():
-                print(json.dumps([job.steps, job.restarts, job.group.size(), job.epoch, batch.tolist()]), file=log)
+                print(json.dumps([job.steps, job.recoveries, job.group.size(), job.epoch, batch.tolist()]), file=log)
                 optimizer.zero_grad()
                 loss = loss_of(model, batch.tolist())
                 fail(False)
@@ -71,7 +71,7 @@ def run(rank, world, path, failures, options, seconds):
             waited = max(waited, time.monotonic() - entered)
     found = [p.detach().tolist() for p in inner.parameters()]
     with open(f"{path}/result{rank}.tmp", "w") as file:
-        json.dump({"parameters": found, "waited": waited, "steps": job.steps, "ranks": job.group.size(), "restarts": job.restarts}, file)
+        json.dump({"parameters": found, "waited": waited, "steps": job.steps, "ranks": job.group.size(), "recoveries": job.recoveries}, file)
     os.rename(f"{path}/result{rank}.tmp", f"{path}/result{rank}")
     os._exit(0)
 
@@ -100,10 +100,10 @@ def difference(path, results, world=4):
     last, shares = {}, {}
     for rank in range(world):
         for line in open(f"{path}/log{rank}"):
-            step, restarts, size, epoch, batch = json.loads(line)
-            shares.setdefault((step, restarts), []).append((size, epoch, batch))
+            step, recoveries, size, epoch, batch = json.loads(line)
+            shares.setdefault((step, recoveries), []).append((size, epoch, batch))
             if os.path.exists(f"{path}/result{rank}"):
-                last[step] = max(restarts, last.get(step, 0))
+                last[step] = max(recoveries, last.get(step, 0))
     inner, model, optimizer = parts()
     seen = {epoch: set() for epoch in range(EPOCHS)}
     for step in range(results[0]["steps"]):
