@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import logging
 import math
 import multiprocessing
 import os
@@ -23,6 +22,7 @@ from ..core.tensor import Tensor
 from ..data import DistributedSampler
 from ..serialize import safetensors
 from . import collectives, shards, world
+from .control import Gone
 from .data_parallel import DistributedDataParallel
 from .errors import DistBackendError, DistError, TimedOut
 from .objects import all_gather_object
@@ -32,7 +32,6 @@ from .seats import machine
 _LAST_CALL = 0.8  # seconds after a time-out in which a process must respond; `Control.ask` may take 0.5 of them
 _VOTE = 0.5  # seconds in which the others must agree that a process hangs
 _DEATH = 5.0  # seconds in which MPI must notice that a process has been killed
-_log = logging.getLogger(__name__)
 
 
 class ElasticJob:
@@ -167,8 +166,8 @@ class ElasticJob:
     # -- after a failure ---------------------------------------------------------------------------------------------------------
 
     def _recover(self, error: DistBackendError) -> None:
-        before = self.group.size()
-        if self.group.control is None:
+        before, control = self.group.size(), self.group.control
+        if control is None:
             raise error
         while True:
             try:
@@ -188,15 +187,16 @@ class ElasticJob:
         self._retried = self.steps if self.group.size() == before else -1
         self.recoveries += 1
         if self.group.rank() == 0:
-            _log.warning("%d of %d processes go on from step %d after: %s", self.group.size(), before, self.steps, error)
+            why = "; ".join(f"rank {rank} {gone.how}" for rank, gone in control.gone.items()) or str(error)
+            print(f"{self.group.size()} of {before} processes go on from step {self.steps}: {why}", file=sys.stderr, flush=True)
 
     def _stop(self) -> str:
         return "" if self.checkpoint is None else f"; the state after step {self.steps} is in {self._write(self.checkpoint)}"
 
     def _gather(self, error: Exception) -> None:
         """Wait until each other process is here, too, or has ended. Those that don't respond in time are voted out and killed."""
-        if any(self.group.rank() in vote for vote in self._votes.values()):
-            raise DistError("this process has not responded in time, and the others go on without it") from error
+        control = self.group.control
+        assert control is not None
         self._vote([])
         self.group.abort()
         missing = self._missing(error, _LAST_CALL if isinstance(error, TimedOut) else self.group.timeout, any)
@@ -204,6 +204,7 @@ class ElasticJob:
             self._vote(missing)
             missing = self._missing(error, _VOTE, all)
             for rank in set(missing).intersection(*filter(None, self._votes.values())):
+                control.gone.setdefault(rank, Gone("did not respond and was killed"))
                 self._kill(rank)
             missing = self._missing(error, _DEATH)
         if missing:
@@ -222,10 +223,13 @@ class ElasticJob:
         assert control is not None
         end = control.clock() + seconds
         while True:
-            control.look()
+            lost = control.comm.failed()
+            control.look()  # also at their last messages
             if self.on_error == "raise" and (failed := [r for r, gone in control.gone.items() if gone.how.startswith("failed")]):
                 raise DistError(f"stopped because rank {failed[0]} {control.gone[failed[0]].how}") from error
-            missing = sorted({*range(control.size)} - {*self._votes} - {*control.comm.failed()})
+            if any(control.rank in vote for vote in list(self._votes.values())):
+                raise DistError("this process has not responded in time, and the others go on without it") from error
+            missing = sorted({*range(control.size)} - {*self._votes} - {*lost})
             if not missing or self._ended >= self._end:
                 return []
             if enough(list(self._votes.values())) or control.clock() > end:

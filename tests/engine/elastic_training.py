@@ -1,4 +1,4 @@
-"""A small training by `ElasticJob` in which processes fail, and the same batches in one process."""
+"""A small training by `ElasticJob` in which processes fail, and the same training in one process by plain code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import signal
 import time
 from datetime import timedelta
+from itertools import groupby
+from pathlib import Path
 
 import numpy
 
@@ -14,19 +16,13 @@ import engine
 import engine.distributed as dist
 from engine import multiprocessing as mp
 from engine import nn
-from engine.data import DataLoader, Dataset, DistributedSampler
+from engine.data import DataLoader, DistributedSampler
 from engine.nn.parallel import DistributedDataParallel
 
-N, BATCH, EPOCHS = 96, 3, 3
-DRAWN = numpy.random.default_rng(5).standard_normal((N, 5))
-
-
-class Samples(Dataset):
-    def __len__(self):
-        return N
-
-    def __getitem__(self, i):
-        return i
+SAMPLES, BATCH, EPOCHS = 96, 3, 3
+STEPS = EPOCHS * SAMPLES // BATCH // 4  # of four processes without failures
+ROWS = numpy.random.default_rng(5).standard_normal((SAMPLES, 5))
+SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP}
 
 
 def parts(wrap=lambda model: model):
@@ -36,53 +32,83 @@ def parts(wrap=lambda model: model):
 
 
 def loss_of(model, indices):
-    rows = engine.tensor(DRAWN[numpy.asarray(indices, int)])
+    rows = engine.tensor(ROWS[indices])
     return ((model(rows[:, :4]) - rows[:, 4:]) ** 2).mean()
 
 
-def run(rank, world, path, failures, options, seconds):
-    """`failures`: (rank at the start, step, "kill" | "stop" | "raise", before or after backward)."""
-    dist.init_process_group("gloo", f"file://{path}/met", timedelta(seconds=seconds), world, rank)
+def prepared(**options):
+    """Return the job, its model, optimizer and loader in a process of a group."""
     inner, model, optimizer = parts(DistributedDataParallel)
-    sampler = DistributedSampler(Samples(), seed=1)
-    job = dist.ElasticJob(model, optimizer, sampler, **options)
-    loader, waited = DataLoader(Samples(), batch_size=BATCH, sampler=sampler), 0.0
-    mine = {step: (how, late) for who, step, how, late in failures if who == rank}
+    sampler = DistributedSampler(range(SAMPLES), seed=1)
+    loader = DataLoader(range(SAMPLES), batch_size=BATCH, sampler=sampler)
+    return dist.ElasticJob(model, optimizer, sampler, **options), inner, model, optimizer, loader
 
-    def fail(late):
-        how, when = mine.get(job.steps, (None, None))
-        if when != late or how is None:
-            return
+
+def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, reach=True, epochs=EPOCHS, **options):
+    """Train and write down what happened.
+
+    `failures`: (rank at the start, step, "kill" | "stop" | "raise", "before" | "inside" | "after" the collectives). `load` goes on from the
+    checkpoint, `until` ends after so many steps and writes one; with `reach=False` the processes seem to be on different machines.
+    The memory in bytes is noted after each 1000th step.
+    """
+    dist.init_process_group("gloo", f"file://{path}/met", timedelta(seconds=seconds), world, rank)
+    job, inner, model, optimizer, loader = prepared(**options)
+    if not reach:
+        job._places = [(f"machine {r}", pid) for r, (_, pid) in enumerate(job._places)]
+    if load:
+        job.load(f"{path}/saved")
+    mine = {(step, where): how for who, step, how, where in failures if who == rank}
+    note, longest, memory, error = engine.ones(50_000), 0.0, [], None
+
+    def fail(where):
+        how = mine.pop((job.steps, where), None)
         if how == "raise":
             raise KeyError("as expected")
-        os.kill(os.getpid(), signal.SIGKILL if how == "kill" else signal.SIGSTOP)
+        if how is not None:
+            os.kill(os.getpid(), SIGNALS[how])
 
-    with open(f"{path}/log{rank}", "w", buffering=1) as log:
-        for batch in job.batches(loader, EPOCHS):
-            entered = time.monotonic()
-            with job.step():
-                print(json.dumps([job.steps, job.recoveries, job.group.size(), job.epoch, batch.tolist()]), file=log)
-                optimizer.zero_grad()
-                loss = loss_of(model, batch.tolist())
-                fail(False)
-                loss.backward()
-                fail(True)
-                optimizer.step()
-            waited = max(waited, time.monotonic() - entered)
-    found = [p.detach().tolist() for p in inner.parameters()]
-    with open(f"{path}/result{rank}.tmp", "w") as file:
-        json.dump({"parameters": found, "waited": waited, "steps": job.steps, "ranks": job.group.size(), "recoveries": job.recoveries}, file)
-    os.rename(f"{path}/result{rank}.tmp", f"{path}/result{rank}")
+    try:
+        with open(f"{path}/log{rank}", "w", buffering=1) as log:
+            for batch in job.batches(loader, epochs):
+                entered = time.monotonic()
+                with job.step():
+                    print(json.dumps([job.steps, job.recoveries, job.group.size(), batch.tolist()]), file=log)
+                    optimizer.zero_grad()
+                    loss = loss_of(model, batch.tolist())
+                    fail("before")
+                    work = dist.all_reduce(note, dist.ReduceOp.AVG, async_op=True)
+                    fail("inside")
+                    loss.backward()
+                    work.wait()
+                    fail("after")
+                    optimizer.step()
+                longest = max(longest, time.monotonic() - entered)
+                if job.steps % 1000 == 0:
+                    memory.append(dist.world.monitor().state()["memory"])
+                if job.steps == until:
+                    job.save(f"{path}/saved")
+                    break
+    except dist.DistError as caught:
+        error = str(caught)
+    found = {"parameters": [p.detach().tolist() for p in inner.parameters()], "longest": longest, "memory": memory, "error": error}
+    found |= {"steps": job.steps, "ranks": job.group.size(), "recoveries": job.recoveries}
+    Path(path, f"result{rank}").write_text(json.dumps(found))
     os._exit(0)
 
 
-def train(path, failures, world=4, options=None, seconds=20.0, limit=120.0):
-    """Train with the failures; return the survivors' results."""
+def started(path, world, **how):
+    """Start the processes of a training."""
     os.makedirs(path, exist_ok=True)
-    context = mp.get_context("fork")
-    processes = [context.Process(target=run, args=(r, world, str(path), failures, options or {}, seconds)) for r in range(world)]
+    for old in (path / "met", *path.glob("result*"), *path.glob("log*")):
+        old.unlink(missing_ok=True)
+    processes = [mp.get_context("fork").Process(target=run, args=(rank, world, str(path)), kwargs=how) for rank in range(world)]
     for process in processes:
         process.start()
+    return processes
+
+
+def ended(path, processes, limit=120.0):
+    """Wait for the processes; return the results by rank of those that have one."""
     end = time.monotonic() + limit
     for process in processes:
         process.join(max(0.1, end - time.monotonic()))
@@ -91,28 +117,58 @@ def train(path, failures, world=4, options=None, seconds=20.0, limit=120.0):
         process.kill()
         process.join()
     assert not hang, f"ranks {hang} hang"
-    results = [f"{path}/result{r}" for r in range(world) if os.path.exists(f"{path}/result{r}")]
-    return [json.load(open(result)) for result in results]
+    return {r: json.loads((path / f"result{r}").read_text()) for r in range(len(processes)) if (path / f"result{r}").exists()}
 
 
-def difference(path, results, world=4):
-    """Return the largest difference of a parameter from one process that sees the same batches, all samples among them."""
-    last, shares = {}, {}
-    for rank in range(world):
-        for line in open(f"{path}/log{rank}"):
-            step, recoveries, size, epoch, batch = json.loads(line)
-            shares.setdefault((step, recoveries), []).append((size, epoch, batch))
-            if os.path.exists(f"{path}/result{rank}"):
-                last[step] = max(recoveries, last.get(step, 0))
+def train(path, world, **how):
+    return ended(path, started(path, world, **how))
+
+
+def logged(path, results):
+    """Return the batches of the ranks by step as they were in the end, and the sizes of the job with their numbers of steps."""
+    last, batches = {}, {}
+    for file in sorted(path.glob("log*")):
+        for line in file.read_text().splitlines():
+            step, recoveries, size, batch = json.loads(line)
+            batches.setdefault((step, recoveries, size), []).append(batch)
+            if int(file.name[3:]) in results:
+                last[step] = max((recoveries, size), last.get(step, (0, 0)))
+    sizes = [(size, len(list(steps))) for (_, size), steps in groupby(last[step] for step in sorted(last))]
+    return [batches[step, *last[step]] for step in sorted(last)], sizes
+
+
+def expected(sizes):
+    """Return the batches of the ranks in each step, and the parameters in the end, for sizes of the job with their numbers of steps."""
     inner, model, optimizer = parts()
-    seen = {epoch: set() for epoch in range(EPOCHS)}
-    for step in range(results[0]["steps"]):
-        batches = shares[step, last[step]]
-        assert len(batches) == batches[0][0]  # of all processes
-        seen[batches[0][1]].update(i for _, _, batch in batches for i in batch)
-        optimizer.zero_grad()
-        (sum(loss_of(model, batch) for _, _, batch in batches) / len(batches)).backward()
-        optimizer.step()
-    assert all(len(epoch) == N for epoch in seen.values())
-    expected = [p.detach().numpy() for p in inner.parameters()]
-    return max(float(abs(numpy.array(a) - b).max()) for result in results for a, b in zip(result["parameters"], expected, strict=True))
+    epoch = seen = 0
+    batches = []
+    for size, steps in sizes:
+        shares = [[]]
+        for _ in range(steps):
+            if not shares[0]:
+                epoch, seen = (epoch, seen) if seen < SAMPLES else (epoch + 1, 0)
+                order = engine.randperm(SAMPLES, generator=engine.Generator().manual_seed(1 + epoch)).tolist()[seen:]
+                order = (order * size)[: -(-len(order) // size) * size]
+                shares = [order[rank::size] for rank in range(size)]
+            batches.append([share[:BATCH] for share in shares])
+            shares = [share[BATCH:] for share in shares]
+            seen += BATCH * size
+            optimizer.zero_grad()
+            (sum(loss_of(model, batch) for batch in batches[-1]) / size).backward()
+            optimizer.step()
+    assert seen >= SAMPLES and epoch == EPOCHS - 1
+    return batches, [p.detach().numpy() for p in inner.parameters()]
+
+
+def difference(results, parameters):
+    """Return the largest difference of a parameter from the expected ones."""
+    found = [zip(result["parameters"], parameters, strict=True) for result in results.values()]
+    return max(float(abs(numpy.array(a) - b).max()) for pairs in found for a, b in pairs)
+
+
+def checked(path, results):
+    """Check what the ranks have seen in each step against one process; return the largest difference of a parameter."""
+    seen, sizes = logged(path, results)
+    batches, parameters = expected(sizes)
+    assert seen == batches
+    return difference(results, parameters)
