@@ -1,7 +1,7 @@
 """Trainings on four processes in which one is killed, stopped or raises: `python benchmarks/failures.py [--kills 100] [--json FILE]`.
 
-In each training one process, drawn at random, fails in a step drawn at random, before, inside or after its collectives. The others must go on
-within the time-out and 2 seconds, and end with the parameters of one process that has seen the same samples, to 1e-12 in float64. Then
+In each training one process, drawn at random, fails in a step drawn at random, before, inside or after its collectives. The others must go
+on within the time-out and 2 seconds, and end with the parameters of one process that has seen the same samples, to 1e-12 in float64. Then
 10,000 steps without failures show whether the memory of each process stays flat.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "engine")]
 
-from elastic_training import STEPS, checked, train
+from elastic_training import STEPS, checked, train  # noqa: E402
 
 WORLD, TIMEOUT, MORE = 4, 4.0, 2.0  # seconds: the time-out of a collective, and what recovery may take beyond it
 PLACES = "before", "inside", "after"  # of the collectives of a step

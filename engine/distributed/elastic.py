@@ -138,7 +138,10 @@ class ElasticJob:
             self._recover(error)
         except Exception as error:
             if self.on_error == "continue":
-                sys.excepthook(type(error), error, error.__traceback__)
+                trace = error.__traceback__
+                while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
+                    trace = trace.tb_next
+                sys.excepthook(type(error), error.with_traceback(trace), trace)
                 sys.stderr.flush()
                 os.kill(os.getpid(), signal.SIGKILL)  # so that the launcher, too, lets the others go on
             if multiprocessing.parent_process() is not None:  # where nothing else tells the others

@@ -123,7 +123,8 @@ def read(folder: str | os.PathLike, step: int | None = None) -> tuple[dict, list
                 _whole(path)
             except CheckpointError:
                 continue
-            raise CheckpointError(f"{error}; the one of step {int(path.name[5:])} is complete: load it with step={int(path.name[5:])}") from error
+            good = int(path.name[5:])
+            raise CheckpointError(f"{error}; the one of step {good} is complete: load it with step={good}") from error
         raise
 
 

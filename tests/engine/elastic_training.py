@@ -79,6 +79,7 @@ def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, re
                     work = dist.all_reduce(note, dist.ReduceOp.AVG, async_op=True)
                     fail("inside")
                     loss.backward()
+                    assert work is not None
                     work.wait()
                     fail("after")
                     optimizer.step()
