@@ -52,6 +52,8 @@ class Control:
         self.gone: dict[int, Gone] = {}  # by rank, in the order in which this process heard of them
         self.paused: dict[int, str] = {}  # rank -> where
         self.heeds = {} if heeds is None else heeds
+        self.slept = 0.0  # the longest time in seconds for which the thread, and so probably the process, has not run
+        self._ran = time.monotonic()
         self._paused_before, self._paused_since = 0.0, 0.0
         self.comm, self._describe, self._advance = comm, describe, advance
         self._receives: dict[int, Any] = {}
@@ -75,11 +77,17 @@ class Control:
             if self._wake.wait(pause):
                 self._wake.clear()
                 pause = _BUSY
+            self.note_time()
             busy = self._advance()
             pause = min(2 * pause, 0.001) if busy else _IDLE
             if time.monotonic() - looked >= _IDLE:
                 self.look()
                 looked = time.monotonic()
+
+    def note_time(self) -> None:
+        """Note how long the process has not run, which it does not when it is stopped."""
+        now = time.monotonic()
+        self.slept, self._ran = max(self.slept, now - self._ran), now
 
     def look(self) -> None:
         """Read the messages that have arrived."""

@@ -15,7 +15,7 @@ from processes import together
 import engine
 import engine.distributed as dist
 from engine.data import DataLoader, DistributedSampler
-from engine.distributed import elastic
+from engine.distributed.elastic import job as elastic_job
 from engine.serialize.errors import CheckpointError
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")]
@@ -27,7 +27,7 @@ def test_kills(tmp_path):
     first, second = draw.sample(range(4), 2)
     places = "before", "inside", "after"
     failures = [(who, draw.randrange(a, a + 10), "kill", draw.choice(places)) for who, a in ((first, 0), (second, 10))]
-    results = train(tmp_path, 4, failures=failures)
+    results = train(tmp_path, 4, failures=failures, keep_every=3)
     assert results.keys() == {0, 1, 2, 3} - {first, second}
     assert all((r["ranks"], r["recoveries"], r["error"]) == (2, 2, None) for r in results.values())
     assert checked(tmp_path, results) < 1e-12
@@ -35,7 +35,7 @@ def test_kills(tmp_path):
 
 def test_a_hung_process_and_an_exception(tmp_path, capfd):
     failures = [(2, 3, "raise", "after"), (0, 9, "stop", "inside")]
-    results = train(tmp_path, 4, failures=failures, seconds=2.0, on_error="continue")
+    results = train(tmp_path, 4, failures=failures, seconds=4.0, on_error="continue")
     assert results.keys() == {1, 3} and all((r["ranks"], r["error"]) == (2, None) for r in results.values())
     assert checked(tmp_path, results) < 1e-12
     told = capfd.readouterr().err
@@ -63,8 +63,8 @@ def test_too_few_are_left(tmp_path):
 
 def test_a_process_that_comes_back_too_late(tmp_path, monkeypatch):
     """One on a machine where none of the others is can't be killed: they stop, and so does it when it goes on."""
-    monkeypatch.setattr(elastic, "_DEATH", 0.2)
-    processes = started(tmp_path, 2, failures=[(1, 2, "stop", "before")], seconds=1.0, reach=False)
+    monkeypatch.setattr(elastic_job, "_DEATH", 0.2)
+    processes = started(tmp_path, 2, failures=[(1, 2, "stop", "before")], seconds=2.0, reach=False)
     processes[0].join(30)
     assert not (tmp_path / "result1").exists()
     os.kill(processes[1].pid, signal.SIGCONT)
@@ -166,6 +166,8 @@ def test_refusals(alone, tmp_path):
         dist.ElasticJob(model, optimizer, sampler, min_ranks=2)
     with pytest.raises(ValueError, match='on_error must be "raise" or "continue", got \'ignore\''):
         dist.ElasticJob(model, optimizer, sampler, on_error="ignore")
+    with pytest.raises(ValueError, match="keep_every must be at least 1, got 0"):
+        dist.ElasticJob(model, optimizer, sampler, keep_every=0)
     with pytest.raises(TypeError, match="sampler must be a DistributedSampler, got int"):
         dist.ElasticJob(model, optimizer, 3)
     with pytest.raises(ValueError, match="expected a DataLoader with a batch_size and the sampler of the job"):

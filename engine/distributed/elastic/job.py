@@ -17,17 +17,17 @@ from typing import Any
 
 import numpy
 
-from ..core import random
-from ..core.tensor import Tensor
-from ..data import DistributedSampler
-from ..serialize import safetensors
-from . import collectives, shards, world
-from .control import Gone
-from .data_parallel import DistributedDataParallel
-from .errors import DistBackendError, DistError, TimedOut
-from .objects import all_gather_object
-from .optim import ZeroRedundancyOptimizer
-from .seats import machine
+from ...core import random
+from ...core.tensor import Tensor
+from ...data import DistributedSampler
+from ...serialize import safetensors
+from .. import collectives, shards, world
+from ..control import Gone
+from ..data_parallel import DistributedDataParallel
+from ..errors import DistBackendError, DistError, TimedOut
+from ..objects import all_gather_object
+from ..optim import ZeroRedundancyOptimizer
+from ..seats import machine
 
 _LAST_CALL = 0.8  # seconds after a time-out in which a process must respond; `Control.ask` may take 0.5 of them
 _VOTE = 0.5  # seconds in which the others must agree that a process hangs
@@ -46,8 +46,9 @@ class ElasticJob:
 
     A step is a whole update of the parameters, with all its collectives. If one of them fails or times out, the survivors kill the
     processes that do not respond, number their ranks anew, return to the last step that all of them have finished, and share the rest of
-    the epoch. For this, each process keeps a copy of the parameters, buffers and state of the optimizer in memory, also of `others` with
-    `state_dict` and `load_state_dict`, such as a scheduler. Each survivor keeps its own random state. Groups of `new_group` are lost.
+    the epoch. For this, each process copies the parameters, buffers and state of the optimizer in memory after each step, or each
+    `keep_every`-th, and that of `others` with `state_dict` and `load_state_dict`, such as a scheduler. Each survivor keeps its own random
+    state. Groups of `new_group` are lost.
 
     If a process raises in a step, all stop. With `on_error="continue"` it prints its traceback and is killed, and the others go on. If
     fewer than `min_ranks` are left, they raise DistError, after writing a checkpoint to the folder `checkpoint` if it is given. If
@@ -56,7 +57,7 @@ class ElasticJob:
 
     def __init__(
         self, model: Any, optimizer: Any, sampler: DistributedSampler, others: Sequence[Any] = (), *, min_ranks: int = 1,
-        on_error: str = "raise", checkpoint: str | os.PathLike | None = None,
+        on_error: str = "raise", checkpoint: str | os.PathLike | None = None, keep_every: int = 1,
     ) -> None:  # fmt: skip
         if on_error not in ("raise", "continue"):
             raise ValueError(f'on_error must be "raise" or "continue", got {on_error!r}')
@@ -68,7 +69,9 @@ class ElasticJob:
         if not 1 <= min_ranks <= self.group.size():
             raise ValueError(f"min_ranks must be between 1 and the world size {self.group.size()}, got {min_ranks}")
         self.model, self.optimizer, self.sampler, self.others = model, optimizer, sampler, list(others)
-        self.min_ranks, self.on_error, self.checkpoint = min_ranks, on_error, checkpoint
+        if keep_every < 1:
+            raise ValueError(f"keep_every must be at least 1, got {keep_every}")
+        self.min_ranks, self.on_error, self.checkpoint, self.keep_every = min_ranks, on_error, checkpoint, keep_every
         self.steps, self.epoch, self.seen = 0, 0, 0  # finished steps; the epoch, and the samples of all processes in it
         self.recoveries = 0
         self._parts = {"model": model.module if isinstance(model, DistributedDataParallel) else model, "optimizer": optimizer}
@@ -128,10 +131,13 @@ class ElasticJob:
                 self._in_step = False
             self.steps += 1
             self.seen += self._batch
-            self._keep()
+            if self.steps % self.keep_every == 0:
+                self._keep()
 
     @contextmanager
     def _recovering(self) -> Iterator[None]:
+        if self.group.control is not None:
+            self.group.control.slept = 0.0
         try:
             yield
         except DistBackendError as error:
@@ -154,7 +160,8 @@ class ElasticJob:
         state |= {name: part.state_dict() for name, part in self._parts.items()} | {"others": [x.state_dict() for x in self.others]}
         self._kept = _copied(state, self._kept)
         self._random[self.steps] = random.get_rng_state()
-        self._random.pop(self.steps - 2, None)  # no process is more than one step ahead of another
+        if len(self._random) > 2:  # no process is more than one step ahead of another
+            del self._random[min(self._random)]
 
     def _restore(self, state: dict) -> None:
         self.steps, self.epoch, self.seen = state["steps"], state["epoch"], state["seen"]
@@ -200,6 +207,7 @@ class ElasticJob:
         """Wait until each other process is here, too, or has ended. Those that don't respond in time are voted out and killed."""
         control = self.group.control
         assert control is not None
+        control.note_time()
         self._vote([])
         self.group.abort()
         missing = self._missing(error, _LAST_CALL if isinstance(error, TimedOut) else self.group.timeout, any)
@@ -230,7 +238,7 @@ class ElasticJob:
             control.look()  # also at their last messages
             if self.on_error == "raise" and (failed := [r for r, gone in control.gone.items() if gone.how.startswith("failed")]):
                 raise DistError(f"stopped because rank {failed[0]} {control.gone[failed[0]].how}") from error
-            if any(control.rank in vote for vote in list(self._votes.values())):
+            if any(control.rank in vote for vote in list(self._votes.values())) or (lost and control.slept > self.group.timeout):
                 raise DistError("this process has not responded in time, and the others go on without it") from error
             missing = sorted({*range(control.size)} - {*self._votes} - {*lost})
             if not missing or self._ended >= self._end:
@@ -300,6 +308,7 @@ class ElasticJob:
             raise RuntimeError("ElasticJob.save: expected a call outside of `with job.step():`")
         path = None
         with self._recovering():
+            self._keep()
             path = self._write(folder)
         return path
 
