@@ -44,12 +44,12 @@ def prepared(**options):
     return dist.ElasticJob(model, optimizer, sampler, **options), inner, model, optimizer, loader
 
 
-def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, reach=True, epochs=EPOCHS, **options):
+def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, saves=(), reach=True, epochs=EPOCHS, **options):
     """Train and write down what happened.
 
-    `failures`: (rank at the start, step, "kill" | "stop" | "raise", "before" | "inside" | "after" the collectives). `load` goes on from the
-    checkpoint, `until` ends after so many steps and writes one; with `reach=False` the processes seem to be on different machines.
-    The memory in bytes is noted after each 1000th step.
+    `failures`: (rank at the start, step, "kill" | "stop" | "raise", "before" | "inside" | "after" the collectives, or "saving"). `load` goes on from the
+    checkpoint, `until` ends after so many steps, and after those in `saves` one is written; with `reach=False` the processes seem to be on
+    different machines. The memory in bytes is noted after each 1000th step.
     """
     dist.init_process_group("gloo", f"file://{path}/met", timedelta(seconds=seconds), world, rank)
     job, inner, model, optimizer, loader = prepared(**options)
@@ -86,8 +86,10 @@ def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, re
                 longest = max(longest, time.monotonic() - entered)
                 if job.steps % 1000 == 0:
                     memory.append(dist.world.monitor().state()["memory"])
-                if job.steps == until:
+                if job.steps in saves:
+                    fail("saving")
                     job.save(f"{path}/saved")
+                if job.steps == until:
                     break
     except dist.DistError as caught:
         error = str(caught)

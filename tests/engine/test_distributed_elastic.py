@@ -6,7 +6,9 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from elastic_training import BATCH, EPOCHS, SAMPLES, checked, difference, ended, expected, loss_of, prepared, started, train
@@ -79,11 +81,27 @@ def test_checkpoints_fit_any_number_of_processes(tmp_path, worlds):
     sizes, before = [], 0
     for i, world in enumerate(worlds):
         until = None if i == len(worlds) - 1 else 5 * (i + 1)
-        results = train(tmp_path, world, load=i > 0, until=until)
+        results = train(tmp_path, world, load=i > 0, until=until, saves=[until])
         assert results.keys() == {*range(world)} and all(r["error"] is None for r in results.values())
         sizes.append((world, results[0]["steps"] - before))
         before = results[0]["steps"]
     assert difference(results, expected(sizes)[1]) < 1e-12
+
+
+def test_a_kill_while_a_checkpoint_is_written(tmp_path):
+    results = train(tmp_path, 3, failures=[(0, 4, "kill", "saving")], saves=[4, 6, 8])
+    assert results.keys() == {1, 2} and all((r["ranks"], r["recoveries"], r["error"]) == (2, 1, None) for r in results.values())
+    assert checked(tmp_path, results) < 1e-12
+    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["step-0000000006", "step-0000000008"]
+
+
+def test_the_program_of_the_docs(tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    how = [sys.executable, "-m", "engine.distributed.run", "--nproc_per_node=2", str(root / "docs" / "cluster" / "elastic.py")]
+    for start in (0, 550):
+        done = subprocess.run(how, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert f", from step {start}\n" in done.stdout and "after 570 steps, with 2 ranks at the end" in done.stdout
 
 
 @pytest.fixture
@@ -174,8 +192,13 @@ def test_refusals(alone, tmp_path):
         next(job.batches(DataLoader(range(SAMPLES), batch_size=BATCH), 1))
     with pytest.raises(RuntimeError, match="the batch was not used in `with job.step"):
         list(job.batches(loader, 1))
+    batches = job.batches(loader, 1)
+    next(batches)
     with pytest.raises(RuntimeError, match="expected a call outside of `with job.step"), job.step():
         job.save(tmp_path)
+    with pytest.raises(RuntimeError, match="expected one step for each batch"), job.step():
+        pass
+    next(batches := job.batches(loader, 1))
     with pytest.raises(ZeroDivisionError), job.step():
         raise ZeroDivisionError
     job.save(tmp_path)

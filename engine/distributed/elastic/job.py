@@ -78,7 +78,8 @@ class ElasticJob:
         self._kept: dict[str, Any] = {}
         self._random: dict[int, Tensor] = {}  # by step
         self._batch = 0  # samples of all processes in the current step
-        self._in_step = False
+        self._unused = self._in_step = False  # whether the batch has not been used yet, and whether it is being used
+        self._known = 0  # the recoveries before the current batch
         self._retried = -1  # the step that has been repeated although no process was lost
         self._votes: dict[int, list[int]] = {}  # rank, once it has noticed a failure -> the ranks that it votes out
         self._end, self._ended = math.inf, 0  # the epochs after which this process waits for all, and those after which all have been there
@@ -105,24 +106,32 @@ class ElasticJob:
                 collectives.barrier()
                 self._note_end(epochs)
             self._end = math.inf
+        self._known = self.recoveries
 
     def _rest_of_epoch(self, loader: Any) -> Iterator[Any]:
         self.sampler.set_epoch(self.epoch)
         self.sampler.share(self.group.size(), self.group.rank(), self.seen)
         self._batch = loader.batch_size * self.group.size()
-        steps, recoveries = self.steps, self.recoveries
+        self._known = self.recoveries
         for batch in loader:
+            self._unused = True
             yield batch
-            if self.recoveries != recoveries:
+            if self.recoveries != self._known:
                 return
-            if self.steps == steps:
+            if self._unused:
                 raise RuntimeError("ElasticJob.batches: the batch was not used in `with job.step():`")
-            steps = self.steps
         self.epoch, self.seen = self.epoch + 1, 0
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """Do one step of the training; returns normally after a failure of others, too, and `batches` goes on from the last common step."""
+        """Do one step of the training with a batch of `batches`.
+
+        The block also ends normally if others have failed: then `batches` goes on from the last common step. So call collectives only in
+        it. Raises RuntimeError for a second step with the same batch.
+        """
+        if not self._unused:
+            raise RuntimeError("ElasticJob.step: expected one step for each batch of `batches`")
+        self._unused = False
         with self._recovering():
             self._in_step = True
             try:
@@ -301,12 +310,14 @@ class ElasticJob:
         """Write a checkpoint of the last finished step, and return its path. All processes must call it, outside of `step()`.
 
         The folder must be one that all processes share. Each writes a part of the state in safetensors, and rank 0 a manifest. The
-        checkpoint before the last is removed when the new one is complete. Returns None if another process was lost meanwhile: then
-        `batches` goes on from the last common step. Raises OSError in all processes if one of them can't write.
+        checkpoint before the last is removed when the new one is complete. Returns None, without a checkpoint, if there was a failure
+        since the last batch: then `batches` goes on from the last common step. Raises OSError in all processes if one can't write.
         """
         if self._in_step:
             raise RuntimeError("ElasticJob.save: expected a call outside of `with job.step():`")
         path = None
+        if self.recoveries != self._known:  # others, which noticed the failure in this call, do not repeat it
+            return path
         with self._recovering():
             self._keep()
             path = self._write(folder)
