@@ -28,7 +28,7 @@ job = dist.ElasticJob(model, optimizer, sampler, checkpoint="checkpoints")
 if Path("checkpoints").exists():
     job.load("checkpoints")
 print(f"rank {dist.get_rank()} is process {os.getpid()}, from step {job.steps}")
-for x, y in job.batches(loader, epochs=10):
+for x, y in job.batches(loader, epochs=3):
     with job.step():
         optimizer.zero_grad()
         loss = loss_of(model(x), y)
@@ -37,4 +37,5 @@ for x, y in job.batches(loader, epochs=10):
     if job.steps % 50 == 0:
         job.save("checkpoints")
 if dist.get_rank() == 0:
-    print(f"loss {loss_of(model.module(data.tensors[0]), labels).item():.2f} after {job.steps} steps, with {dist.get_world_size()} ranks at the end")
+    loss = loss_of(model.module(data.tensors[0]), labels)
+    print(f"loss {loss.item():.2f} after {job.steps} steps, with {dist.get_world_size()} ranks at the end")

@@ -76,9 +76,8 @@ def test_a_process_that_comes_back_too_late(tmp_path, monkeypatch):
     assert results[0]["steps"] == results[1]["steps"] == 2
 
 
-@pytest.mark.parametrize("worlds", [(3, 2, 1), (1, 3)])
-def test_checkpoints_fit_any_number_of_processes(tmp_path, worlds):
-    sizes, before = [], 0
+def test_checkpoints_fit_any_number_of_processes(tmp_path):
+    worlds, sizes, before = (3, 2, 1, 3), [], 0
     for i, world in enumerate(worlds):
         until = None if i == len(worlds) - 1 else 5 * (i + 1)
         results = train(tmp_path, world, load=i > 0, until=until, saves=[until])
@@ -98,10 +97,9 @@ def test_a_kill_while_a_checkpoint_is_written(tmp_path):
 def test_the_program_of_the_docs(tmp_path):
     root = Path(__file__).resolve().parents[2]
     how = [sys.executable, "-m", "engine.distributed.run", "--nproc_per_node=2", str(root / "docs" / "cluster" / "elastic.py")]
-    for start in (0, 550):
-        done = subprocess.run(how, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr
-        assert f", from step {start}\n" in done.stdout and "after 570 steps, with 2 ranks at the end" in done.stdout
+    done = subprocess.run(how, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "after 171 steps, with 2 ranks at the end" in done.stdout, done.stderr
+    assert sorted(path.name for path in (tmp_path / "checkpoints").iterdir()) == ["step-0000000100", "step-0000000150"]
 
 
 @pytest.fixture
