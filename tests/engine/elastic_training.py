@@ -73,7 +73,6 @@ def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, sa
                 entered = time.monotonic()
                 with job.step():
                     print(json.dumps([job.steps, job.recoveries, job.group.size(), batch.tolist()]), file=log)
-                    optimizer.zero_grad()
                     loss = loss_of(model, batch.tolist())
                     fail("before")
                     work = dist.all_reduce(note, dist.ReduceOp.AVG, async_op=True)
@@ -83,6 +82,7 @@ def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, sa
                     work.wait()
                     fail("after")
                     optimizer.step()
+                    optimizer.zero_grad()
                 longest = max(longest, time.monotonic() - entered)
                 if job.steps % 1000 == 0:
                     memory.append(dist.world.monitor().state()["memory"])

@@ -51,8 +51,8 @@ class ElasticJob:
     state. Groups of `new_group` are lost.
 
     If a process raises in a step, all stop. With `on_error="continue"` it prints its traceback and is killed, and the others go on. If
-    fewer than `min_ranks` are left, they raise DistError, after writing a checkpoint to the folder `checkpoint` if it is given. If
-    a step fails twice although no process is lost, its error is raised.
+    fewer than `min_ranks` are left, they raise DistError, after writing a checkpoint to the folder `checkpoint` if it is given. If a step
+    fails twice although no process is lost, its error is raised.
     """
 
     def __init__(
@@ -68,9 +68,9 @@ class ElasticJob:
         self.group = world.resolve()
         if not 1 <= min_ranks <= self.group.size():
             raise ValueError(f"min_ranks must be between 1 and the world size {self.group.size()}, got {min_ranks}")
-        self.model, self.optimizer, self.sampler, self.others = model, optimizer, sampler, list(others)
         if keep_every < 1:
             raise ValueError(f"keep_every must be at least 1, got {keep_every}")
+        self.model, self.optimizer, self.sampler, self.others = model, optimizer, sampler, list(others)
         self.min_ranks, self.on_error, self.checkpoint, self.keep_every = min_ranks, on_error, checkpoint, keep_every
         self.steps, self.epoch, self.seen = 0, 0, 0  # finished steps; the epoch, and the samples of all processes in it
         self.recoveries = 0
@@ -177,6 +177,7 @@ class ElasticJob:
         world.monitor().step = state["counted"]
         for part, kept in (*((part, state[name]) for name, part in self._parts.items()), *zip(self.others, state["others"], strict=True)):
             part.load_state_dict(kept)
+        self.optimizer.zero_grad()
         if self.steps in self._random:
             random.set_rng_state(self._random[self.steps])
         self._random.clear()
@@ -315,13 +316,12 @@ class ElasticJob:
         """
         if self._in_step:
             raise RuntimeError("ElasticJob.save: expected a call outside of `with job.step():`")
-        path = None
         if self.recoveries != self._known:  # others, which noticed the failure in this call, do not repeat it
-            return path
+            return None
         with self._recovering():
             self._keep()
-            path = self._write(folder)
-        return path
+            return self._write(folder)
+        return None
 
     def _write(self, folder: str | os.PathLike) -> str:
         return shards.write(folder, self._kept, self._random[self.steps], {"sampler": self._order()})
