@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "engine")]
 
-from elastic_training import STEPS, checked, train  # noqa: E402
+from elastic_training import EPOCHS, STEPS, checked, ended, started, train  # noqa: E402
 
 WORLD, TIMEOUT, MORE = 4, 4.0, 2.0  # seconds: the time-out of a collective, and what recovery may take beyond it
 PLACES = "before", "inside", "after"  # of the collectives of a step
@@ -38,11 +38,15 @@ def survived(how: str, draw: random.Random) -> dict:
 
 
 def memory(steps: int) -> dict[str, list[int]]:
-    """Return the bytes of each process after 10 %, 50 % and 100 % of the steps."""
+    """Return the bytes of each process after 10 %, 50 % and 100 % of the steps. Raises AssertionError if they grow by more than 2 %."""
     with tempfile.TemporaryDirectory() as folder:
-        results = train(Path(folder), WORLD, epochs=steps * 3 // STEPS, limit=3600)
-    found = [result["memory"] for result in results.values()]
-    return {f"{share} %": [noted[len(noted) * share // 100 - 1] for noted in found] for share in (10, 50, 100)}
+        path = Path(folder)
+        results = ended(path, started(path, WORLD, epochs=steps * EPOCHS // STEPS), limit=3600)
+    assert results.keys() == {*range(WORLD)} and all(r["error"] is None for r in results.values())
+    noted = [result["memory"] for result in results.values()]
+    found = {f"{share} %": [rank[len(rank) * share // 100 - 1] for rank in noted] for share in (10, 50, 100)}
+    assert all(last < 1.02 * first for first, last in zip(found["10 %"], found["100 %"], strict=True)), found
+    return found
 
 
 def main() -> None:
