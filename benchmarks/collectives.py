@@ -78,9 +78,8 @@ def main() -> None:
             results[world] = json.loads(Path(folder, "found.json").read_text())
         print(f"all_reduce, {world} ranks, medians in us\n{'bytes':>12}{'engine':>12}{'gloo':>12}{'raw MPI':>12}   of gloo   of MPI")
         for size, us in results[world].items():
-            print(
-                f"{size:>12}{us['engine']:>12.1f}{us['gloo']:>12.1f}{us['mpi']:>12.1f}{us['engine'] / us['gloo']:>10.2f}{us['engine'] / us['mpi']:>9.2f}"
-            )
+            ours, ratios = us["engine"], [us["engine"] / us[other] for other in ("gloo", "mpi")]
+            print(f"{size:>12}{ours:>12.1f}{us['gloo']:>12.1f}{us['mpi']:>12.1f}{ratios[0]:>10.2f}{ratios[1]:>9.2f}")
     if options.json:
         facts = {"cores": os.cpu_count(), "numpy": numpy.__version__, "mpi": mpi().Get_library_version().split(",")[0]}
         Path(options.json).write_text(json.dumps({"machine": facts, "all_reduce": results}, indent=1) + "\n")

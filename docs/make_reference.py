@@ -129,7 +129,7 @@ PAGES = {
         "Start the processes of a training, see what each is doing, and where their values differ. Guide: [Cluster](../cluster.md).",
         {
             "wb.cluster": "",
-            "workbench.jupyter.cluster.Cluster": "interrupt reset restart stop",
+            "workbench.jupyter.cluster.Cluster": "show pause resume interrupt reset restart stop",
             "wb.ranks": "",
             "workbench.distributed.ask.Ranks": "board pause resume alone close",
             "wb.across_ranks": "",

@@ -46,11 +46,23 @@ FLOORS = [
 # What is imported from above when it is called, never at load: the views of a notebook.
 STAIRS = {("workbench.caller", "workbench.jupyter.widget")}
 STAIRS |= {
-    ("workbench", f"workbench.jupyter.{name}") for name in ("cells", "cluster", "comm", "display", "errors", "holders", "magics", "pause", "progress")
+    ("workbench", f"workbench.jupyter.{name}")
+    for name in ("cells", "cluster", "comm", "display", "errors", "holders", "magics", "pause", "progress")
 }
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
-JUPYTER = {"IPython", "anywidget", "comm", "ipykernel", "ipyparallel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab"}
+JUPYTER = {
+    "IPython",
+    "anywidget",
+    "comm",
+    "ipykernel",
+    "ipyparallel",
+    "ipywidgets",
+    "jupyter_client",
+    "jupyter_core",
+    "jupyter_server",
+    "jupyterlab",
+}
 JUPYTER |= {"nbclient", "nbformat", "notebook", "tornado", "traitlets", "zmq"}
 JUPYTER_ROOMS = ("workbench.jupyter", "workbench.cli")
 

@@ -808,7 +808,8 @@ def cluster(n: int | None = None, *, hosts: str = "", profile: str = "", torch: 
         timeout: the seconds within which all ranks must have started.
 
     Returns:
-        The cluster, with `stop()`, `restart()`, `interrupt()`, `reset()`, and ipyparallel's `client` and `view`.
+        The cluster. `show("loss")` shows the graphs of all ranks; `stop()`, `restart()`, `interrupt()`, `reset()`, `pause()` and `resume()`
+        control them; `client` and `view` are ipyparallel's.
 
     Raises:
         RuntimeError: ipyparallel or MPI is not installed, or the ranks have not started.

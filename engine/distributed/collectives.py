@@ -45,6 +45,8 @@ def _put(target: Tensor, values: Any, name: str) -> None:
 
 
 def _is_memory_of(values: Any, array: Any) -> bool:
+    if values is array or values.base is array:
+        return True
     kinds = [isinstance(x, numpy.ndarray) for x in (values, array)]
     if all(kinds):
         return numpy.may_share_memory(values, array)

@@ -63,7 +63,7 @@ class DistributedDataParallel(Module, Joinable):
 
     Parameters and buffers are initially copied from process 0. With `broadcast_buffers`, its buffers are copied again before each forward
     pass after a synchronized one. As in PyTorch, only the first backward pass after a forward pass averages. Gradients are sent in buckets
-    of `bucket_cap_mb` MB (default 25) during the backward pass. Every parameter must take part in each backward pass unless
+    of `bucket_cap_mb` MB (default 8; PyTorch's is 25) during the backward pass. Every parameter must take part in each backward pass unless
     `find_unused_parameters` is set. `device_ids` is this process's one GPU, or None for a CPU module.
     `gradient_as_bucket_view`, `static_graph`, `check_reduction`, `batched_grad_copy`, `skip_all_reduce_unused_params`,
     `bucket_cap_mb_list` and `dim` cannot change results and are ignored. `broadcast_buffers=False` keeps each process's own buffers;
@@ -114,7 +114,7 @@ class DistributedDataParallel(Module, Joinable):
             buffers = () if broadcast_buffers is False and forward_sync_buffers is None else module.buffers()
             for tensor in (*module.parameters(), *buffers):
                 collectives.broadcast(tensor, group=self.process_group, group_src=0)
-        cap = 25.0 if bucket_cap_mb is None else bucket_cap_mb
+        cap = 8.0 if bucket_cap_mb is None else bucket_cap_mb  # docs/cluster.md, "How far it scales"
         self._buckets = _bucketed(params, int(cap * (1 << 20)))
         self._bucket_of = {id(p): bucket for bucket in self._buckets for p in bucket.params}
         for param in params:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import struct
-import sys
 import threading
 import time
 import traceback
@@ -21,8 +20,7 @@ from typing import Any
 import numpy
 
 from .. import settings
-from ..base import dtypes
-from ..base.dtypes import FROM_NUMPY
+from ..base import dtypes, errors
 from ..core import devices
 from ..futures import Future
 from .communicator import Communicator, Request
@@ -49,7 +47,8 @@ _SPIN = 0.002  # seconds of busy waiting
 _KEPT = 2000
 _ABANDONED: list[Work] = []  # ended by an error, but MPI may still write into their buffers
 _FUTURES = threading.Lock()  # so that a work that ends and a future that is made do not miss each other
-_ENGINE = str(Path(__file__).resolve().parents[1])
+_NUMBERS = {name: number for number, name in enumerate(CALLS)}
+_KINDS = {kind.numpy: number for number, kind in enumerate(dtypes.ALL)}
 
 
 @dataclass(slots=True)
@@ -71,14 +70,18 @@ class Call:
 
     def __str__(self) -> str:
         values = "" if self.count == _FREE or self.name == "barrier" else f" of {self.count} {self.dtype} values"
-        return f"{self.name}{f'({self.op})' if self.op else ''}{values} at {Path(self.file).name}:{self.line}"
+        return f"{self.name}{f'({self.op})' if self.op else ''}{values} at {place(self.file, self.line)}"
+
+
+def place(file: str, line: int) -> str:
+    """Return a place in the user's program as text. Cells of a notebook have files of numbers, in a folder of ipykernel's."""
+    path = Path(file)
+    return f"line {line} of the cell" if path.parent.name.startswith("ipykernel_") else f"{path.name}:{line}"
 
 
 def caller() -> tuple[str, int]:
     """Return file and line of the user's program that has called the engine."""
-    frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
-        frame = frame.f_back
+    frame = errors.user_frame()
     return ("?", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
 
@@ -393,7 +396,7 @@ class ProcessGroup:
         doing = [f"rank {r} {states[r]['doing'] if r in states else 'gives no answer'}" for r in missing or others]
         what = "send or recv" if call is None else f"{call.name} ({call.number})"
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {', '.join(map(str, missing or others))}"
-        where = "" if call is None else f" at {Path(call.file).name}:{call.line}"
+        where = "" if call is None else f" at {place(call.file, call.line)}"
         told = f"{what}: rank {me} timed out after {seconds:g} s, waiting for {who}{where}; {'; '.join(doing)}"
         return TimedOut(told)
 
@@ -423,10 +426,10 @@ class ProcessGroup:
         if len(self.ranks) == 1:
             return [0 if array is None else array.size], None if array is None else [array]
         number, size = self._count, count if array is None else array.size
-        kind = -1 if array is None else dtypes.ALL.index(FROM_NUMPY[array.dtype])
+        kind = -1 if array is None else _KINDS[array.dtype]
         width, item = _FRAME.size + self._room, 0 if array is None else array.itemsize
         frame, found = bytearray(width), bytearray(width * len(self.ranks))
-        values = (number, CALLS.index(name), -1 if op is None else op.value, kind, _FREE if own else size, root, size)
+        values = (number, _NUMBERS[name], -1 if op is None else op.value, kind, _FREE if own else size, root, size)
         _FRAME.pack_into(frame, 0, *values)
         if not isinstance(array, numpy.ndarray):
             rides = False
@@ -509,7 +512,7 @@ class ProcessGroup:
     def all_to_all(self, flat: Any, out: Any, counts: Sequence[int], out_counts: Sequence[int]) -> Steps:
         """Send `counts[i]` values to process i, and write `out_counts[i]` values from it to `out`."""
         n = len(self.ranks)
-        table = numpy.array([dtypes.ALL.index(FROM_NUMPY[flat.dtype]), *counts, *out_counts], numpy.int64)
+        table = numpy.array([_KINDS[flat.dtype], *counts, *out_counts], numpy.int64)
         _, rode = yield from self._meet("all_to_all", table)
         if rode is not None:
             rows = rode

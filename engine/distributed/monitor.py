@@ -19,7 +19,7 @@ from typing import Any
 from weakref import ref
 
 from ..optim.optimizer import register_optimizer_step_post_hook
-from .group import ProcessGroup
+from .group import ProcessGroup, place
 
 RECENT = 40  # collectives that are reported
 _HASHES = 8  # fingerprints that are reported
@@ -65,7 +65,7 @@ class Monitor:
             "held": self.held,
             "memory": _memory(),
             "hashes": list(self._hashes),
-            "recent": [[c.number, c.name, c.op, c.nbytes, c.entered, c.left, f"{Path(c.file).name}:{c.line}"] for c in calls],
+            "recent": [[c.number, c.name, c.op, c.nbytes, c.entered, c.left, place(c.file, c.line)] for c in calls],
         }
 
     def states(self, seconds: float = 0.5) -> dict[int, dict[str, Any]]:
@@ -144,14 +144,16 @@ class Monitor:
 
 
 def _at() -> str:
-    """Return where the program is: "matmul at train.py:12", or without an op if none is running."""
+    """Return where the program is: "matmul at train.py:12", or without an op if none is running; "" if a kernel runs no cell."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     op = ""
     while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
         if not op and frame.f_code.co_filename.startswith(_OPS) and "." in frame.f_code.co_qualname:
             op = frame.f_code.co_qualname.split(".")[0] + " at "
         frame = frame.f_back
-    return "" if frame is None else f"{op}{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+    if frame is not None and frame.f_globals.get("__name__") == "selectors":  # the loop of a kernel waits for messages
+        return ""
+    return "" if frame is None else f"{op}{place(frame.f_code.co_filename, frame.f_lineno)}"
 
 
 def _memory() -> int | None:

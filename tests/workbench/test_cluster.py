@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -84,6 +85,90 @@ def test_a_cell_trains_on_all_ranks_and_in_one_process_alike(kernel):
 def test_a_cell_that_fails_on_one_rank_ends_on_the_others(kernel):
     shown = said(px(kernel, "if dist.get_rank() == 1: raise ValueError('on purpose')\ndist.barrier()"))
     assert "ValueError" in shown and "barrier: rank 1 failed with ValueError: on purpose" in shown
+    assert said(px(kernel, "x = engine.ones(1); dist.all_reduce(x); print('sum', x.item())")).count("sum 2.0") == 2
+
+
+def test_one_view_shows_the_graph_of_each_rank_and_steps_on_one(kernel):
+    px(
+        kernel,
+        """import workbench as wb
+x, w = engine.full((2,), 1.0 + dist.get_rank()), engine.ones(2, requires_grad=True)
+loss = (w * x).sum()""",
+    )
+    ask = """
+import json, time
+view, came = cluster.show("wb.step(loss)"), []
+view.send = lambda content, buffers=None: came.append(content)
+
+def ask(**request):
+    came.clear()
+    view._handle_custom_msg({"v": 1, "id": 1, **request}, [])
+    end = time.monotonic() + 120
+    while not came and time.monotonic() < end:
+        time.sleep(0.02)
+    found = {one["type"]: one for content in list(came) for one in content.get("messages", [content])}
+    print(json.dumps([found.get("graph", {}).get("recording"), found.get("stepped", {}).get("index"), found.get("ranks"), found.get("problem")]))
+
+ask(type="ready")
+ask(type="ask_rank", rank=1)
+ask(type="step", do="next", to=-1, by="op")
+ask(type="ask_rank", rank=0)
+ask(type="ask_rank", rank=1)
+ask(type="ask_rank", rank=2)
+"""
+    told = [json.loads(line) for line in said(kernel.run(ask)).splitlines() if line.startswith("[")]
+    opened, other, stepped, first, again, none = told
+    assert len({opened[0], other[0], first[0], again[0]}) == 1  # one name: the view stays where it is
+    assert [one[2]["rank"] for one in (opened, other, first, again)] == [0, 1, 0, 1] and opened[2]["size"] == 2
+    assert opened[2]["sentences"] == ["Each rank has its own data: x. Nothing else differs but what is computed from them."]
+    assert [one[1] for one in (other, stepped, first, again)] == [None, 1, None, 1]  # only rank 1 has taken a step
+    assert "one process" in none[3]["sentence"]
+    assert "on rank 1, missing raised NameError" in said(
+        px(kernel, "if dist.get_rank() == 0: missing = loss") + kernel.run("cluster.show('missing')")
+    )
+
+
+def test_the_board_of_rank_0_is_drawn_while_the_cell_runs(kernel):
+    messages = px(kernel, "board = wb.ranks()\nimport time; time.sleep(2.5)\nboard.close()")
+    states = [m["content"]["data"].get("state", {}) for m in messages if m["msg_type"] == "comm_msg"]
+    drawn = [state["value"] for state in states if "value" in state]
+    assert drawn and "<b>computes</b> line 2 of the cell" in drawn[-1]
+
+
+def test_ranks_that_run_a_cell_pause_after_the_same_step(kernel, tmp_path):
+    kernel.run(f"""%%px --noblock
+p = engine.zeros(1, requires_grad=True)
+optimizer = engine.optim.SGD([p])
+while True:
+    p.grad = engine.ones(1)
+    dist.all_reduce(p.grad)
+    optimizer.step()
+    open({str(tmp_path)!r} + f"/{{dist.get_rank()}}", "a").write(".")
+""")
+
+    def steps():
+        return [path.stat().st_size for path in sorted(tmp_path.iterdir())]
+
+    def until(condition):
+        deadline = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    def still():
+        before = steps()
+        time.sleep(0.5)
+        return before == steps()
+
+    until(lambda: len(steps()) == 2)
+    kernel.run("cluster.pause()")
+    until(still)
+    reached = steps()
+    assert reached[0] == reached[1]
+    kernel.run("cluster.resume()")
+    until(lambda: steps() > reached)
+    assert "stops it" in said(kernel.run("cluster.show('p')"))
+    kernel.run("cluster.interrupt()\ncluster.client.wait(timeout=60)\ncluster.reset()")
     assert said(px(kernel, "x = engine.ones(1); dist.all_reduce(x); print('sum', x.item())")).count("sum 2.0") == 2
 
 

@@ -17,6 +17,7 @@ from ..inspector import host, number_text
 from ..protocol import Flag
 from ..recording.recording import Recording
 from ..session.report import Report, TextReport
+from ..session.session import Session
 from ..session.surface import ReportSession
 from ..subjects.recordings import opened_on, recording_of
 from .board import named
@@ -164,20 +165,27 @@ def origins(r: Recording, ranks: list[list[Row]]) -> tuple[list[Origin], int]:
     return found, parted
 
 
-class Across(ReportSession):
-    """The recording of this rank, with the places at which those of the ranks begin to differ.
+@dataclass(frozen=True)
+class Among:
+    """One rank's recording among those of all.
 
     Attributes:
+        rank: the rank.
+        size: the number of ranks.
         origins: the rows that differ while what they were computed from is equal: inputs, parameters and ops.
-        diverged: the first of them that is no input, or None.
         parted: the first row at which the programs are not the same; -1 if they are.
+        parted_at: the same in words.
     """
 
+    rank: int
+    size: int
     origins: list[Origin]
-    parted: int = -1
+    parted: int
+    parted_at: str
 
     @property
     def diverged(self) -> Origin | None:
+        """The first origin that is no input."""
         return next((one for one in self.origins if one.kind != "input"), None)
 
     @property
@@ -186,8 +194,7 @@ class Across(ReportSession):
         inputs = [one.called for one in self.origins if one.kind == "input"]
         found = []
         if self.parted >= 0:
-            what = self.recording.called(self.parted) if self.parted < self.recording.count else "the end of this rank's recording"
-            found.append(f"The ranks run different programs from {what} on.")
+            found.append(f"The ranks run different programs from {self.parted_at} on.")
         if (one := self.diverged) is not None:
             sides = " against ".join(named(side) if i == 0 else named(side).lower() for i, side in enumerate(one.groups))
             what = "The first op whose result differs" if one.kind == "op" else f"The {one.kind} that differs first"
@@ -197,15 +204,53 @@ class Across(ReportSession):
             found.append(f"Each rank has its own data: {', '.join(inputs[:4])}.{rest}")
         return found or ["All results are equal on all ranks."]
 
+
+class Across(ReportSession):
+    """The recording of this rank, with the places at which those of the ranks begin to differ.
+
+    Attributes:
+        origins: the rows that differ while what they were computed from is equal: inputs, parameters and ops.
+        diverged: the first of them that is no input, or None.
+        parted: the first row at which the programs are not the same; -1 if they are.
+    """
+
+    among: Among
+
+    @property
+    def origins(self) -> list[Origin]:
+        return self.among.origins
+
+    @property
+    def diverged(self) -> Origin | None:
+        return self.among.diverged
+
+    @property
+    def parted(self) -> int:
+        return self.among.parted
+
     def report(self) -> Report:
-        return TextReport("\n".join(self.sentences))
+        return TextReport("\n".join(self.among.sentences))
+
+
+def compare(session: Session) -> None:
+    """Compare the session's recording with those of the other ranks, and flag where they begin to differ; all of them call this.
+
+    Recordings of the same program get the same name, so that a view can go from one to the other and stay where it is.
+    """
+    r = session.recording
+    everywhere = _everywhere((r.name, _rows(r)))
+    found, parted = origins(r, [rows for _, rows in everywhere])
+    at = "" if parted < 0 else r.called(parted) if parted < r.count else "the end of this rank's recording"
+    session.among = Among(dist.get_rank(), dist.get_world_size(), found, parted, at)
+    session.flags["ranks"] = [
+        Flag(one.row, "≠", f"{one.called} differs between ranks", "accent" if one.kind == "input" else "error") for one in found
+    ]
+    if parted < 0:
+        r.name = everywhere[0][0]
 
 
 def recorded(what: Any, names: Mapping[str, Any]) -> Across:
     """Compare the recordings of all ranks; all of them call this."""
     session = opened_on(Across, recording_of(what, names), "graph", names)
-    session.origins, session.parted = origins(session.recording, _everywhere(_rows(session.recording)))
-    session.flags["ranks"] = [
-        Flag(one.row, "≠", f"{one.called} differs between ranks", "accent" if one.kind == "input" else "error") for one in session.origins
-    ]
+    compare(session)
     return session

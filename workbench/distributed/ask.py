@@ -53,7 +53,7 @@ class Ranks:
         group, control = self._monitor.group, self._monitor.group.control
         states = self._monitor.states(SILENT)
         if threading.current_thread() is threading.main_thread():
-            states[group.ranks[group.rank()]]["at"] = ""  # it is here
+            states[group.ranks[group.rank()]]["at"] = "here"
         gone = {} if control is None else {rank: one.how for rank, one in control.gone.items()}
         return Board(group.ranks, states, gone, {} if control is None else dict(control.paused))
 

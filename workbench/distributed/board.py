@@ -11,7 +11,7 @@ from ..graph.timing import seconds_text
 from ..inspector import bytes_text
 from .calls import Calls
 
-Status = Literal["computes", "waits", "paused", "silent", "dead"]
+Status = Literal["computes", "idle", "waits", "paused", "silent", "dead"]
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Board:
         pending = self._pending(state)
         if pending is not None:
             return "waits", f"in {_called(pending)} for {seconds_text(max(state['now'] - pending[4], 0))}, from {pending[6]}"
-        return "computes", state["at"]
+        return ("computes" if state["at"] else "idle"), state["at"]
 
     @staticmethod
     def _pending(state: Mapping[str, Any]) -> Any:

@@ -9,7 +9,8 @@ from .board import Board, Row, cells
 from .calls import Calls
 
 _WAIT, _MOVE, _COMPUTE = "#d55e00", "#2f83c5", "#7f8a94"  # all 3:1 on white and on JupyterLab's dark gray
-_GLYPH = {"computes": ("▶", _MOVE), "waits": ("◷", _WAIT), "paused": ("❚❚", _WAIT), "silent": ("?", _WAIT), "dead": ("✕", _WAIT)}
+_GLYPH = {"computes": ("▶", _MOVE), "idle": ("–", _COMPUTE)}
+_GLYPH |= {"waits": ("◷", _WAIT), "paused": ("❚❚", _WAIT), "silent": ("?", _WAIT), "dead": ("✕", _WAIT)}
 _WIDTH, _LEFT, _LANE, _BAR, _AXIS = 900, 64, 26, 16, 18
 _CELL = (
     "padding:2px 14px 2px 0;text-align:{};white-space:{};vertical-align:top;font-variant-numeric:tabular-nums;background:none;color:inherit"
@@ -20,7 +21,8 @@ def html(board: Board, line: str | None = None) -> str:
     """The board as one HTML block; `line` is a time line that was drawn before."""
     told = "".join(f'<div style="margin:2px 0">{escape(one)}</div>' for one in board.sentences)
     style = "font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;line-height:1.5;max-width:1000px"
-    return f'<div style="{style}">{_table(board.rows)}<div style="margin:6px 0">{told}</div>{time_line(board.calls) if line is None else line}</div>'
+    line = time_line(board.calls) if line is None else line
+    return f'<div style="{style}">{_table(board.rows)}<div style="margin:6px 0">{told}</div>{line}</div>'
 
 
 def _table(rows: list[Row]) -> str:

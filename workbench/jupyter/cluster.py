@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.getipython import get_ipython
 from IPython.core.magic import Magics, line_cell_magic, magics_class
@@ -16,6 +16,9 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from engine.distributed import run, seats, world
 
 from . import rank
+
+if TYPE_CHECKING:
+    from .ranks_view import RanksView
 
 MISSING = 'wb.cluster needs ipyparallel and MPI: pip install "gradient-workbench[cluster]"'
 RANK = [sys.executable, "-m", "workbench.jupyter.rank"]
@@ -75,6 +78,29 @@ class Cluster:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    def show(self, code: str) -> RanksView:
+        """Return a view of the graphs of all ranks, with a slider for the rank and flags where they begin to differ.
+
+        Args:
+            code: what to show, as code that runs on the ranks: a tensor such as "loss", the `r` of `with wb.record() as r`, or
+                "wb.step(loss)", to step through the backward pass of one rank.
+
+        Raises:
+            RuntimeError: the code raises an error on a rank, or the ranks still run a cell.
+        """
+        self._idle()
+        from .ranks_view import RanksView  # it loads the view
+
+        return RanksView(self.view, code, self._seconds)
+
+    def pause(self) -> None:
+        """Have all ranks pause after the same step of their optimizer, while a `%%px --noblock` cell runs. No time-out notices it."""
+        self.client.send_signal(signal.SIGUSR1, targets=0, block=True)
+
+    def resume(self) -> None:
+        """Have all ranks go on."""
+        self.client.send_signal(signal.SIGUSR2, targets=0, block=True)
+
     def interrupt(self) -> None:
         """Raise KeyboardInterrupt in what runs on the ranks, as Ctrl-C does while a `%%px` cell runs."""
         self.client.send_signal(signal.SIGINT, block=True)
@@ -85,6 +111,11 @@ class Cluster:
         Raises:
             RuntimeError: a rank has been killed, or the ranks still run a cell.
         """
+        self._idle()
+        self.view.apply_async(rank.enter, self._torch).get(self._seconds)
+
+    def _idle(self) -> None:
+        """Raise RuntimeError unless all ranks are there and run nothing."""
         if self.client is None:
             raise RuntimeError("the cluster has been stopped: cluster.restart() starts it again")
         lost = sorted(set(range(self.size)) - set(self.client.ids))
@@ -92,7 +123,6 @@ class Cluster:
             raise RuntimeError(f"rank {lost[0]} has ended: cluster.restart() starts all ranks again, without their variables")
         if self.client.outstanding:
             raise RuntimeError("the ranks still run a cell: cluster.interrupt() stops it")
-        self.view.apply_async(rank.enter, self._torch).get(self._seconds)
 
     def restart(self) -> None:
         """End all ranks and start new ones, which have no variables."""
@@ -122,13 +152,14 @@ class Cluster:
         from ipyparallel.error import RemoteError
 
         error = result.error_in_exec
-        interrupted = isinstance(error, KeyboardInterrupt) and self.client is not None and self.client.outstanding
+        client: Any = self.client
+        interrupted = isinstance(error, KeyboardInterrupt) and client is not None and client.outstanding
         if not interrupted and not isinstance(error, RemoteError):
             return
         try:
             if interrupted:
                 self.interrupt()
-                self.client.wait(timeout=self._seconds)
+                client.wait(timeout=self._seconds)
             self.reset()
         except (RuntimeError, TimeoutError, RemoteError) as error:
             print(f"wb.cluster: {error}", file=sys.stderr)
@@ -166,6 +197,15 @@ class Single:
 
     def __repr__(self) -> str:
         return "1 rank: this process. %%px runs a cell here"
+
+    def show(self, code: str) -> Any:
+        """Return a view of the graph of what the code gives, as `Cluster.show` does for several ranks."""
+        from .widget import View
+
+        shell = get_ipython()
+        names = {} if shell is None else shell.user_ns
+        session = rank.session_of(eval(compile(code, "<cluster.show>", "eval"), names), names)
+        return View(session) if shell is not None else session
 
     def stop(self) -> None:
         """Discard the process group."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from IPython.display import display
+from ipywidgets import HTML
 
 from ..training.progress import Track
 from ..training.progress_html import html
@@ -21,9 +22,20 @@ class Place:
         """Update the display, with HTML for pages and the same as plain text."""
         data = {"text/html": html, "text/plain": text}
         if self._handle is None:
-            self._handle = display(data, raw=True, display_id=True)
+            self._handle = _Relayed(html) if cells.on_engine() else display(data, raw=True, display_id=True)
         else:
             self._handle.update(data, raw=True)
+
+
+class _Relayed:
+    """A display on an engine of ipyparallel, which relays the changes of a widget to the notebook, but not those of a display."""
+
+    def __init__(self, html: str) -> None:
+        self._widget = HTML(html)
+        display(self._widget)
+
+    def update(self, data: dict[str, str], raw: bool) -> None:
+        self._widget.value = data["text/html"]
 
 
 class Cell:
