@@ -39,15 +39,23 @@ class Gone:
 
 
 class Control:
-    """The messages of one process; `describe` returns what it is doing, and `advance` advances its collectives."""
+    """The messages of one process; `describe` returns what it is doing, and `advance` advances its collectives.
 
-    def __init__(self, comm: MpiCommunicator, describe: Callable[[], dict], advance: Callable[[], bool]) -> None:
+    `heeds` are words of other parts, with what is called when another process tells one: its rank and the word's value.
+    """
+
+    def __init__(
+        self, comm: MpiCommunicator, describe: Callable[[], dict], advance: Callable[[], bool],
+        heeds: dict[str, Callable[[int, Any], None]] | None = None,
+    ) -> None:  # fmt: skip
         self.rank, self.size = comm.rank, comm.size
         self.gone: dict[int, Gone] = {}  # by rank, in the order in which this process heard of them
         self.paused: dict[int, str] = {}  # rank -> where
-        self.heeds: dict[str, Callable[[int, Any], None]] = {}  # other words -> what is called with the rank that told it, and its value
+        self.heeds = {} if heeds is None else heeds
+        self.slept = 0.0  # the longest time in seconds for which the thread, and so probably the process, has not run
+        self._ran = time.monotonic()
         self._paused_before, self._paused_since = 0.0, 0.0
-        self._comm, self._describe, self._advance = comm, describe, advance
+        self.comm, self._describe, self._advance = comm, describe, advance
         self._receives: dict[int, Any] = {}
         self._answers: dict[int, dict] = {}
         self._sent: list = []
@@ -69,30 +77,39 @@ class Control:
             if self._wake.wait(pause):
                 self._wake.clear()
                 pause = _BUSY
+            self.note_time()
             busy = self._advance()
             pause = min(2 * pause, 0.001) if busy else _IDLE
             if time.monotonic() - looked >= _IDLE:
                 self.look()
                 looked = time.monotonic()
 
+    def note_time(self) -> None:
+        """Note how long the process has not run, which it does not when it is stopped."""
+        now = time.monotonic()
+        self.slept, self._ran = max(self.slept, now - self._ran), now
+
     def look(self) -> None:
         """Read the messages that have arrived."""
         if not self._turn.acquire(blocking=False):
             return
         try:
-            failed = self._comm.failed()
+            failed = self.comm.failed()
             for tag, use in ((_WORD, self._hear), (_QUESTION, self._answer), (_ANSWER, self._note)):
                 while (found := self._next(tag)) is not None:
                     use(*found)
             for rank in failed:  # after reading their last messages
                 self.gone.setdefault(rank, Gone(ENDED))
-            self._sent = [request for request in self._sent if not _over(request)]
+                self._mark(rank, None)
+            for request in list(self._sent):  # other threads append to it
+                if _over(request):
+                    self._sent.remove(request)
         finally:
             self._turn.release()
 
     def _next(self, tag: int) -> tuple[int, dict] | None:
         others = [r for r in range(self.size) if r != self.rank and not self._dead(r)]
-        pending = self._receives.setdefault(tag, self._comm.recv(others, tag))
+        pending = self._receives.setdefault(tag, self.comm.recv(others, tag))
         pending.sources = others
         if _over(pending) and pending.source >= 0:
             del self._receives[tag]
@@ -123,7 +140,7 @@ class Control:
     def _send(self, to: int, tag: int, content: dict) -> None:
         data = numpy.frombuffer(json.dumps(content).encode(), numpy.uint8).copy()
         try:
-            self._sent.append(self._comm.send(data, to, tag))
+            self._sent.append(self.comm.send(data, to, tag))
         except RuntimeError:
             self.gone.setdefault(to, Gone(ENDED))
 
@@ -142,7 +159,7 @@ class Control:
             if other != self.rank and other not in self.gone:
                 self._send(other, _WORD, word)
 
-    def ask(self, ranks: Iterable[int], seconds: float = 1.0) -> dict[int, dict]:
+    def ask(self, ranks: Iterable[int], seconds: float = 0.5) -> dict[int, dict]:
         """Ask processes what they are doing; those that do not answer in time are missing from the result."""
         with self._asking:
             self._asked += 1

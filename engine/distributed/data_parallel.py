@@ -177,6 +177,13 @@ class DistributedDataParallel(Module, Joinable):
         for bucket in self._buckets:
             bucket.waiting, bucket.work = {id(p) for p in bucket.params if id(p) in self._used}, None
 
+    def reset(self) -> None:
+        """Forget a backward pass that has failed."""
+        self._started = self._syncs = False
+        self._gives_buffers = True
+        for bucket in self._buckets:
+            bucket.message = bucket.work = None
+
     def _has_grad(self, param: Tensor) -> None:
         if not self._syncs:
             return

@@ -25,7 +25,7 @@ from ..core import devices
 from ..futures import Future
 from .communicator import Communicator, Request
 from .control import Control
-from .errors import DistBackendError
+from .errors import DistBackendError, TimedOut
 from .mpi import ProcessFailed
 from .reductions import ReduceOp, reduced
 
@@ -338,6 +338,18 @@ class ProcessGroup:
         if self.control is not None:
             self.control.wake()
 
+    def rebuild(self, comm: Communicator, frames: Communicator, control: Control | None) -> None:
+        """Go on with the processes of new communicators, under new ranks."""
+        self._lines.clear()
+        self.comm, self.frames, self.control = comm, frames, control
+        self.ranks, self._me, self._count = list(range(comm.size)), comm.rank, 0
+
+    def abort(self) -> None:
+        """Discard what is in progress, and end it with an error in the other processes."""
+        self.close()
+        self.comm.abort()
+        self.frames.abort()
+
     def close(self) -> None:
         """Discard what is in progress."""
         _ABANDONED.extend(work for work in (*self._queue, *self._loose) if not work._over)
@@ -373,11 +385,11 @@ class ProcessGroup:
         name = "send or recv" if call is None else call.name
         return DistBackendError(f"{name}: {lost or 'a process of the group has ended'}")
 
-    def late(self, call: Call | None, seconds: float) -> DistBackendError:
+    def late(self, call: Call | None, seconds: float) -> TimedOut:
         """Return the error after a time-out, with what the other processes are doing."""
         me = self.ranks[self._me]
         if self.control is None:
-            return DistBackendError(f"rank {me} timed out after {seconds:g} s")
+            return TimedOut(f"rank {me} timed out after {seconds:g} s")
         others = [r for r in self.ranks if r != me]
         states = self.control.ask(others)
         missing = [r for r in others if call is None or r not in states or states[r]["calls"].get(str(self.number), 0) < call.number]
@@ -386,7 +398,7 @@ class ProcessGroup:
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {', '.join(map(str, missing or others))}"
         where = "" if call is None else f" at {place(call.file, call.line)}"
         told = f"{what}: rank {me} timed out after {seconds:g} s, waiting for {who}{where}; {'; '.join(doing)}"
-        return DistBackendError(told)
+        return TimedOut(told)
 
     def called(self) -> int:
         """Return the number of collectives that this process has called."""

@@ -24,7 +24,7 @@ _runtime: ModuleType | None = None
 
 
 class ProcessFailed(DistBackendError):
-    """A process of the communicator has ended, or another process has aborted the call."""
+    """A process of the communicator has ended."""
 
 
 def mpi() -> ModuleType:
@@ -100,8 +100,10 @@ class _Sent:
 
 def _translated(error: Any) -> DistBackendError:
     MPI = mpi()
-    if error.Get_error_class() in (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED):
+    if error.Get_error_class() in (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING):
         return ProcessFailed(str(error))
+    if error.Get_error_class() == MPI.ERR_REVOKED:
+        return DistBackendError("another process has aborted all collectives after a failure")
     return DistBackendError(str(error))
 
 
@@ -222,6 +224,11 @@ class MpiCommunicator(Communicator):
             except (NotImplementedError, mpi().Exception):  # this MPI library does not look for failures
                 return []
             return mpi().Group.Translate_ranks(lost, None, self.comm.Get_group()) if lost.Get_size() else []
+
+    def among(self, others: MpiCommunicator) -> list[int]:
+        """Return the ranks that the processes have in another communicator."""
+        with LOCK:
+            return list(mpi().Group.Translate_ranks(self.comm.Get_group(), None, others.comm.Get_group()))
 
     def agree(self, flag: bool) -> bool:
         with LOCK:

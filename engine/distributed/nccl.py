@@ -144,6 +144,12 @@ class NcclGroup(ProcessGroup):
     def carrier(self, array: Any) -> Communicator:
         return self.comm if isinstance(array, numpy.ndarray) else self._on_gpus(array)
 
+    def abort(self) -> None:
+        super().abort()
+        if self._gpus is not None:
+            self._gpus.abort()
+            self._gpus = None
+
     def _on_gpus(self, array: Any) -> NcclCommunicator:
         if self._gpus is None:
             from cupy.cuda import nccl

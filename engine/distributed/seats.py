@@ -63,13 +63,13 @@ def take(store: Store, rank: int, world_size: int, seconds: float) -> None:
     if rank == 0:
         program = mpiexec()
         folder = tempfile.mkdtemp(prefix="engine-job-")
-        store.set("folder", f"{_machine()} {folder}")
+        store.set("folder", f"{machine()} {folder}")
     else:
         try:
-            machine, _, folder = store.get("folder").decode().partition(" ")
+            place, _, folder = store.get("folder").decode().partition(" ")
         except DistStoreError as error:
             raise DistStoreError(f"rank {rank}: no connection from rank(s) [0] in {seconds:g} s") from error
-        if machine != _machine():
+        if place != machine():
             raise DistNetworkError(
                 f"rank {rank} is on another machine than rank 0: start processes on several machines with `workbench cluster`, "
                 "`python -m engine.distributed.run --hosts` or mpiexec"
@@ -93,7 +93,7 @@ def take(store: Store, rank: int, world_size: int, seconds: float) -> None:
     _held[:] = [held, folder, rank]
 
 
-def _machine() -> str:
+def machine() -> str:
     """Return an identifier of this machine or container."""
     return f"{os.uname().nodename}/{os.stat('/tmp').st_dev}"
 

@@ -14,7 +14,7 @@ from ..core import devices
 from . import mpi, seats
 from .communicator import Alone
 from .control import LEFT, Control
-from .errors import DistBackendError, DistNetworkError
+from .errors import DistError, DistNetworkError
 from .group import ProcessGroup
 from .monitor import Monitor
 from .mpi import MpiCommunicator
@@ -195,6 +195,16 @@ def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Sto
         _show_failures()
 
 
+def rebuild(comm: MpiCommunicator, frames: MpiCommunicator, words: MpiCommunicator) -> None:
+    """Make the default group that of new communicators; other groups end."""
+    world = resolve()
+    for one in _state.groups[1:]:
+        one.abort()
+    _state.groups, _state.numbered = [world], 0
+    _state.control = Control(words, describe, _advance, world.control.heeds if world.control is not None else None)
+    world.rebuild(comm, frames, _state.control)
+
+
 _registered: list[Finalize] = []
 
 
@@ -216,7 +226,7 @@ def _cause(error: BaseException) -> str | None:
     """Return how another process has ended, if that is what an error says."""
     gone = {} if _state.control is None else _state.control.gone
     for rank, one in list(gone.items())[:1]:
-        if isinstance(error, DistBackendError) and (cause := f"rank {rank} {one.how}") in str(error):
+        if isinstance(error, DistError) and (cause := f"rank {rank} {one.how}") in str(error):
             return cause
     return None
 

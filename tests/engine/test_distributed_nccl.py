@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 import types
@@ -71,6 +72,9 @@ class Communicator:
         whole = self._reduced(self._at(sendbuf, recvcount * self.comm.size, datatype, stream), op)
         self._at(recvbuf, recvcount, datatype, stream)[...] = whole[self.rank * recvcount :][:recvcount]
 
+    def abort(self):
+        calls.append("abort")
+
 
 def on_gpus(rank, size):
 
@@ -88,6 +92,7 @@ def on_gpus(rank, size):
         world._state.world, world._state.groups = group, [group]
         collectives(rank, size)
         replicas(rank, size)
+        made_anew(group)
 
 
 def collectives(rank, size):
@@ -140,6 +145,20 @@ def replicas(rank, size):
     for a, b in zip(net.parameters(), alone.parameters(), strict=True):
         assert a.grad.is_cuda and numpy.allclose(a.grad.cpu().numpy(), b.grad.numpy(), rtol=1e-5, atol=1e-6)
     assert calls.count("allReduce") == 1
+
+
+def made_anew(group):
+    """After a failure, the group has a new communicator."""
+    comms = [group.comm, group.frames, group.control.comm]
+    with contextlib.suppress(dist.DistBackendError):  # the other may abort it
+        dist.barrier()
+    calls.clear()
+    group.abort()
+    group.control.close()
+    world.rebuild(*(comm.shrink() for comm in comms))
+    x = engine.ones(3, device="cuda")
+    dist.all_reduce(x)
+    assert x.tolist() == [2, 2, 2] and calls == ["abort", "allReduce"]
 
 
 def test_nccl_carries_the_arrays_of_gpus(tmp_path):
