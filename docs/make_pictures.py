@@ -467,6 +467,48 @@ def backward_of_a_broadcast(lab: Lab, view: Locator) -> None:
     view.get_by_test_id("wb-depth-shapes").click()
 
 
+RANKS = """cluster = wb.cluster(3)
+%px import engine, engine.distributed as dist, time, workbench as wb
+%px from engine import nn"""
+
+TRAINED = """%%px
+engine.manual_seed(0)
+net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+model = nn.parallel.DistributedDataParallel(net)
+optimizer = engine.optim.SGD(model.parameters(), lr=0.1)
+engine.manual_seed(dist.get_rank())
+x = engine.randn(16, 4)
+with wb.record() as r:
+    loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+    loss.backward()"""
+
+
+@picture("cluster.md", RANKS, TRAINED, "cluster.show('r')", height=600)
+def ranks_graph(lab: Lab, view: Locator) -> None:
+    select(view, "sub")
+    view.get_by_test_id("wb-rank").fill("2")
+    expect(view.get_by_test_id("wb-rank-label")).to_have_text("rank 2 of 3")
+
+
+@picture(
+    "cluster.md",
+    RANKS,
+    TRAINED,
+    """%%px
+wb.ranks(model, 2)
+for step in range(2000):
+    loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    time.sleep(0.02 + 0.03 * (dist.get_rank() == 1))""",
+    shows=".widget-html",
+    waits=True,
+)
+def ranks_board(lab: Lab, board: Locator) -> None:
+    expect(board).to_contain_text("Rank 1 holds the others up")
+
+
 def trimmed(image: Image.Image) -> Image.Image:
     """The image with the same margin on all sides; a view, whose frame is the edge of the image, has none."""
     ground = image.getpixel((0, image.height - 1))

@@ -124,6 +124,20 @@ PAGES = {
             "wb.loop": "",
         },
     ),
+    "ranks": Page(
+        "Many processes",
+        "Start the processes of a training, see what each is doing, and where their values differ. Guide: [Cluster](../cluster.md).",
+        {
+            "wb.cluster": "",
+            "workbench.jupyter.cluster.Cluster": "show pause resume interrupt reset restart stop",
+            "wb.ranks": "",
+            "workbench.distributed.ask.Ranks": "board pause resume alone close",
+            "wb.across_ranks": "",
+            "workbench.distributed.across.SpreadReport": "",
+            "workbench.distributed.across.Spread": "",
+            "workbench.distributed.across.Across": "",
+        },
+    ),
     "plot": Page(
         "Plot",
         "Static plots with matplotlib. Every function takes `ax=`, draws on it or on a new figure, and returns the Axes. "
@@ -341,7 +355,7 @@ def pages() -> dict[str, str]:
         rows.append(f"| [{about.title}]({page}.md) | {names} |")
     made |= {"magics": [*magics()], "command-line": [*commands()]}
     rows.append("| [Magics](magics.md) | [`%%watch`](magics.md#watch), [`%torch`](magics.md#torch) |")
-    rows.append("| [Command line](command-line.md) | `workbench lab`, `run`, `course`, `class`, `slides` |")
+    rows.append("| [Command line](command-line.md) | `workbench lab`, `run`, `cluster`, `course`, `class`, `slides` |")
     made["index"] = ["# Reference of `wb`", "", INDEX, "", "| page | functions |", "|---|---|", *rows]
     return {f"{name}.md": "\n".join([*lines[:2], head, "", *lines[2:]]).rstrip() + "\n" for name, lines in made.items()}
 

@@ -131,3 +131,24 @@ def test_real_server_opens_the_first_lesson(tmp_path):
         assert "@jupyterlab/apputils-extension:announcements" in config["disabledExtensions"]
     finally:
         server.stop()
+
+
+def test_cluster_refuses_before_anything_starts(capsys, monkeypatch, tmp_path):
+    from engine.distributed import run
+
+    monkeypatch.setattr(run.subprocess, "Popen", None)
+    (tmp_path / "x.py").touch()
+    for arguments, said in (
+        ([], "RANKS, SCRIPT.py"),
+        (["2"], "RANKS, SCRIPT.py"),
+        (["2", "-m"], "RANKS, SCRIPT.py"),
+        (["0", "x.py"], "RANKS is at least 1"),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["cluster", *arguments])
+        assert ended.value.code == 2 and said in capsys.readouterr().err
+    for arguments, said in (
+        (["2", "none.py"], "there is no file 'none.py'"),
+        (["a:x", str(tmp_path / "x.py")], "--hosts: expected machines"),
+    ):
+        assert cli.main(["cluster", *arguments]) == 2 and said in capsys.readouterr().err

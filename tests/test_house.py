@@ -32,7 +32,7 @@ ENGINE = """
 # Of the workbench likewise: the core up to `subjects`, what a public function finds out about its caller, and the features, of which
 # none imports another. The console commands and Jupyter are on top.
 CORE = "base protocol inspector formulas recording graph backward session torch_models subjects caller"
-FEATURES = "tensors compare memory_use profiling checks whatif training teach exporting samples testing"
+FEATURES = "tensors compare memory_use profiling checks whatif training distributed teach exporting samples testing"
 FLOORS = [
     *((f"engine.{name}" if name != "." else "engine",) for name in ENGINE.split()),
     *((f"workbench.{name}",) for name in CORE.split()),
@@ -46,11 +46,23 @@ FLOORS = [
 # What is imported from above when it is called, never at load: the views of a notebook.
 STAIRS = {("workbench.caller", "workbench.jupyter.widget")}
 STAIRS |= {
-    ("workbench", f"workbench.jupyter.{name}") for name in ("cells", "comm", "display", "errors", "holders", "magics", "pause", "progress")
+    ("workbench", f"workbench.jupyter.{name}")
+    for name in ("cells", "cluster", "comm", "display", "errors", "holders", "magics", "pause", "progress")
 }
 FLOOR = {name: number for number, names in enumerate(FLOORS) for name in names}
 
-JUPYTER = {"IPython", "anywidget", "comm", "ipykernel", "ipywidgets", "jupyter_client", "jupyter_core", "jupyter_server", "jupyterlab"}
+JUPYTER = {
+    "IPython",
+    "anywidget",
+    "comm",
+    "ipykernel",
+    "ipyparallel",
+    "ipywidgets",
+    "jupyter_client",
+    "jupyter_core",
+    "jupyter_server",
+    "jupyterlab",
+}
 JUPYTER |= {"nbclient", "nbformat", "notebook", "tornado", "traitlets", "zmq"}
 JUPYTER_ROOMS = ("workbench.jupyter", "workbench.cli")
 

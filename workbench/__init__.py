@@ -8,6 +8,7 @@ inspect              wb.describe  wb.vocabulary  wb.whatif
 memory and time      wb.memory  wb.why_alive  wb.release  wb.profile
 check and compare    wb.check  wb.guard  wb.diff  wb.testing
 train                wb.history  wb.progress  wb.loop
+many processes       wb.cluster  wb.ranks  wb.across_ranks
 plot, teach, data    wb.plot  wb.teach  wb.samples
 write to a file      wb.export
 
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
     from .backward.breakpoints import Breakpoint
     from .backward.stepper import Stepper
     from .checks.ask import CheckReport
+    from .distributed.across import Across, SpreadReport
+    from .distributed.ask import Ranks
     from .exporting.ask import Written
+    from .jupyter.cluster import Cluster, Single
     from .jupyter.widget import View
     from .memory_use.alive import Why
     from .memory_use.ask import MemoryReport
@@ -43,8 +47,10 @@ if TYPE_CHECKING:
     from .training.progress import Track
 
 __all__ = [
+    "across_ranks",
     "break_at",
     "check",
+    "cluster",
     "describe",
     "diff",
     "export",
@@ -55,6 +61,7 @@ __all__ = [
     "plot",
     "profile",
     "progress",
+    "ranks",
     "record",
     "release",
     "samples",
@@ -680,6 +687,73 @@ def progress(iterable: Iterable, total: int | None = None, title: str = "") -> T
     return Track(iterable, total, title, Cell())
 
 
+def ranks(model: Any = None, every: int = 10) -> Ranks:
+    """Show what every process of a distributed job is doing, who waits for whom, and since when parameters differ.
+
+    No rank has to wait for it: each answers at any time, also while it computes. In a notebook the board of rank 0 is drawn twice a second
+    until the process group ends; elsewhere, print the returned object. To compare parameters, every rank must call this with its model.
+
+    Args:
+        model: an `nn.Module` whose parameters are compared.
+        every: compare them after each `every`-th step of the optimizer.
+
+    Returns:
+        The ranks. `print(r)` prints the board as it is now; `r.pause()` has all ranks pause after the same step, `r.resume()` has them go
+        on, and in `with r.alone():` only this rank goes on, without time-outs in the others.
+
+    Raises:
+        ValueError: the default process group is not initialized, or `every` is less than 1.
+        TypeError: `model` is not an `nn.Module`.
+
+    Example::
+
+        >>> import engine.distributed as dist
+        >>> dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+        >>> wb.ranks()
+        rank  step  collective  waited  memory  state
+           0     0           0       –  ...  computes...
+        >>> dist.destroy_process_group()
+    """
+    from .distributed.ask import Ranks
+
+    if not caller.in_kernel():
+        return Ranks(model, every)
+    from .jupyter.progress import Place
+
+    return Ranks(model, every, Place())
+
+
+def across_ranks(of: Any = None) -> View | Across | SpreadReport:
+    """Compare values over all processes of a distributed job. Every process must call it.
+
+    Args:
+        of: a module, to compare its parameters and gradients; or the `r` of `with wb.record() as r`, to find the first op whose result
+            differs between ranks. By default, the last recording.
+
+    Returns:
+        For a module a report of minimum, maximum and norm, and of the largest difference between two ranks. For a recording, in a notebook
+        a view with flags where differences begin, elsewhere an object that prints them.
+
+    Raises:
+        ValueError: the default process group is not initialized.
+        RuntimeError: nothing was recorded.
+        TypeError: `of` is something else.
+
+    Example::
+
+        >>> import engine.distributed as dist
+        >>> dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+        >>> wb.across_ranks(engine.nn.Linear(2, 1)).rows[0].equal
+        True
+        >>> dist.destroy_process_group()
+    """
+    from engine.nn import Module
+
+    from .distributed.across import recorded, spread
+
+    return spread(of) if isinstance(of, Module) else caller.shown(recorded(of, caller.names()))
+
+
 def __dir__() -> list[str]:
     return __all__
 
@@ -717,6 +791,43 @@ def loop(data: Iterable, *subjects: Any) -> Iterable:
     from .jupyter.pause import controlled
 
     return controlled(data, subjects)
+
+
+def cluster(n: int | None = None, *, hosts: str = "", profile: str = "", torch: bool = False, timeout: float = 120) -> Cluster | Single:
+    """Start the ranks of a distributed training: `%%px` cells run on all of them, with `engine.distributed` initialized.
+
+    The ranks are processes of one MPI job. Ctrl-C interrupts all of them. If a cell fails on one, those that wait for it raise an error
+    that says so, and the default process group is made anew for the next cell. With one rank, cells run in this process. A cluster that
+    runs already is stopped first. Needs the extra `cluster`, except for one rank.
+
+    Args:
+        n: the number of ranks.
+        hosts: the machines and their ranks, as in "a:4,b:4", or the path of a hostfile, instead of `n`. They need SSH and the same files.
+        profile: a profile of ipyparallel, whose `ipcluster_config.py` starts the ranks: for Slurm, PBS or SSH.
+        torch: `import torch` gives the engine in the ranks.
+        timeout: the seconds within which all ranks must have started.
+
+    Returns:
+        The cluster. `show("loss")` shows the graphs of all ranks; `stop()`, `restart()`, `interrupt()`, `reset()`, `pause()` and `resume()`
+        control them; `client` and `view` are ipyparallel's.
+
+    Raises:
+        RuntimeError: ipyparallel or MPI is not installed, or the ranks have not started.
+        TypeError: `n` is not an integer.
+        ValueError: `n` is less than 1, or machines or profile make no sense.
+
+    Example::
+
+        >>> cluster = wb.cluster(1)
+        >>> cluster
+        1 rank: this process. %%px runs a cell here
+        >>> engine.distributed.get_world_size()
+        1
+        >>> cluster.stop()
+    """
+    from .jupyter.cluster import started
+
+    return started(n, hosts, profile, torch, timeout)
 
 
 def load_ipython_extension(shell: Any) -> None:

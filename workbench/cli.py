@@ -26,6 +26,8 @@ def main(argv: list[str] | None = None) -> int:
         from .running import run
 
         return run(argv[1:])
+    if argv[:1] == ["cluster"] and argv[1:2] not in ([], ["-h"], ["--help"]):
+        return cluster(argv[1:])
     split = argv.index("--") if "--" in argv else len(argv)
     options = parser().parse_args(argv[:split])
     try:
@@ -58,6 +60,17 @@ def parser() -> argparse.ArgumentParser:
         epilog="Everything behind SCRIPT.py or MODULE is the program's own.",
     )
     two.add_argument("program", metavar="SCRIPT.py", help="the file, or -m and the name of a module, to run as `python` would run it")
+    seven = commands.add_parser(
+        "cluster",
+        usage="workbench cluster RANKS SCRIPT.py [ARGUMENTS]\n       workbench cluster RANKS -m MODULE [ARGUMENTS]",
+        help="run a program written for PyTorch in several processes, on this machine or on several",
+        epilog="If one process fails, all are ended. Everything behind SCRIPT.py or MODULE is the program's own. torchrun's options: "
+        "python -m engine.distributed.run --help",
+    )
+    seven.add_argument(
+        "ranks", metavar="RANKS", help="how many processes; or machines and their processes, as in a:4,b:4; or the path of a hostfile"
+    )
+    seven.add_argument("program", metavar="SCRIPT.py", help="the file, or -m and the name of a module")
     three = commands.add_parser("course", help="write what a teacher needs for a class: lessons, the instructor's edition, a syllabus")
     three.add_argument("dir", type=Path, metavar="DIR", help="a new or an empty folder; in an earlier course, changed files are kept")
     three.add_argument("--lessons", type=numbers, metavar="1,2,5", help="only the lessons with these numbers (default: all)")
@@ -78,6 +91,19 @@ def parser() -> argparse.ArgumentParser:
     five.add_argument("lesson", metavar="LESSON", help="a notebook, or the number of a lesson")
     five.add_argument("out", type=Path, metavar="OUT", help="a file that ends in .html, where views can be stepped through, or in .pdf")
     return top
+
+
+def cluster(arguments: list[str]) -> int:
+    """Run `workbench cluster`."""
+    from engine.distributed.run import main
+
+    ranks, program = arguments[0], arguments[1:]
+    if program in ([], ["-m"]) or ranks.startswith("-"):
+        parser().parse_args(["cluster"])  # shows the usage, and exits
+    if ranks.isdecimal() and int(ranks) < 1:
+        parser().error(f"cluster: RANKS is at least 1, or machines such as a:4,b:4, not {ranks!r}")
+    where = [f"--nproc_per_node={ranks}" if ranks.isdecimal() else f"--hosts={ranks}"]
+    return main([*where, *program], "workbench")
 
 
 def seconds(text: str) -> float:

@@ -32,17 +32,23 @@ class DistributedSampler(Sampler):
             rank = int(distributed.get_rank()) if rank is None else rank
         if rank >= num_replicas or rank < 0:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
-        self.dataset, self.num_replicas, self.rank, self.epoch, self.drop_last = dataset, num_replicas, rank, 0, drop_last
-        n = len(dataset)
-        self.num_samples = n // num_replicas if drop_last else math.ceil(n / num_replicas)
-        self.total_size = self.num_samples * num_replicas
+        self.dataset, self.epoch, self.drop_last = dataset, 0, drop_last
         self.shuffle, self.seed = shuffle, seed
+        self.share(num_replicas, rank)
+
+    def share(self, num_replicas: int, rank: int, seen: int = 0) -> None:
+        """Divide an epoch among so many processes, from the index on that comes after the first `seen`."""
+        self.num_replicas, self.rank, self.seen = num_replicas, rank, seen
+        n = max(0, len(self.dataset) - seen)
+        self.num_samples = n // num_replicas if self.drop_last else math.ceil(n / num_replicas)
+        self.total_size = self.num_samples * num_replicas
 
     def __iter__(self) -> Iterator[int]:
         n = len(self.dataset)
         order = randperm(n, random.Generator().manual_seed(self.seed + self.epoch)) if self.shuffle else list(range(n))
-        if not self.drop_last and n:
-            order *= -(-self.total_size // n)
+        order = order[self.seen :]
+        if not self.drop_last and order:
+            order *= -(-self.total_size // len(order))
         return iter(order[self.rank : self.total_size : self.num_replicas])
 
     def __len__(self) -> int:

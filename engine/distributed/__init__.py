@@ -29,6 +29,7 @@ from .collectives import (
 )
 from .data_parallel import DistributedDataParallel
 from .device_mesh import DeviceMesh, init_device_mesh
+from .elastic import ElasticJob
 from .errors import DistBackendError, DistError, DistNetworkError, DistStoreError
 from .grad_bucket import GradBucket
 from .group import ProcessGroup, Work

@@ -13,7 +13,7 @@ __all__ = ["HuggingFaceStorageReader", "HuggingFaceStorageWriter", "load", "save
 
 def _refuse(name: str) -> NoReturn:
     raise NotImplementedError(
-        f"{name}: this engine writes no checkpoints in parts; engine.save and engine.load in one process hold everything"
+        f"{name} is not supported: engine.save in one process holds everything, and ElasticJob.save writes checkpoints in parts"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -13,9 +14,10 @@ import numpy
 from ..core import devices, inplace
 from ..core.tensor import Tensor
 from . import reductions
-from .group import ProcessGroup, Received, Work
+from .errors import DistBackendError
+from .group import TAGS, ProcessGroup, Received, Steps, Work, flat
 from .reductions import ReduceOp
-from .world import GroupMember, flat, get_rank, resolve
+from .world import GroupMember, get_rank, resolve
 
 
 def _checked(x: Any, name: str, of: str = "torch.Tensor") -> None:
@@ -32,13 +34,23 @@ def _list(xs: Any, name: str) -> list:
 
 
 def _put(target: Tensor, values: Any, name: str) -> None:
-    """Write flat values into a tensor."""
+    """Write flat values into a tensor, unless they are its own memory."""
     array = target.array
-    shaped = values.reshape(array.shape)
-    if not isinstance(array, numpy.ndarray) and isinstance(shaped, numpy.ndarray):
-        shaped = devices.move(shaped, devices.of(array))
-    array[...] = shaped
+    if not _is_memory_of(values, array):
+        shaped = values.reshape(array.shape)
+        if not isinstance(array, numpy.ndarray) and isinstance(shaped, numpy.ndarray):
+            shaped = devices.move(shaped, devices.of(array))
+        array[...] = shaped
     inplace.note_write_to(target, name)
+
+
+def _is_memory_of(values: Any, array: Any) -> bool:
+    if values is array or values.base is array:
+        return True
+    kinds = [isinstance(x, numpy.ndarray) for x in (values, array)]
+    if all(kinds):
+        return numpy.may_share_memory(values, array)
+    return not any(kinds) and values.data.ptr == array.data.ptr
 
 
 def _outside(group: Any) -> bool:
@@ -51,11 +63,22 @@ def _outside(group: Any) -> bool:
     return True
 
 
-def _go(group: ProcessGroup, async_op: bool, tensors: Sequence[Tensor], fn: Callable[[], None]) -> Work | None:
-    """Run a collective that writes into `tensors`: now, or in the group's thread if `async_op`."""
+def _go(
+    group: ProcessGroup, async_op: bool, name: str, tensors: Sequence[Tensor], steps: Steps, put: Callable[[Any], None] | None = None,
+    op: ReduceOp | None = None, like: Any = None,
+) -> Work | None:  # fmt: skip
+    """Begin a collective that writes into `tensors` by `put(what the steps return)`, and wait for it unless `async_op`."""
+
+    def whole() -> Steps:
+        found = yield from steps
+        if put is not None:
+            put(found)
+
+    work = group.start(name, whole(), list(tensors), op, like)
     if async_op:
-        return group.start(fn, list(tensors))
-    fn()
+        group.wake()
+        return work
+    work.wait()
     return None
 
 
@@ -77,8 +100,8 @@ def _place(group: ProcessGroup, rank: int | None, group_rank: int | None, name: 
 
 
 def _array(group: ProcessGroup, x: Tensor) -> Any:
-    """Return the array to communicate: on the GPU for NCCL, else flat on the host."""
-    return group.of(x.array) if hasattr(group, "of") else flat(x.array)  # type: ignore[attr-defined]
+    """Return the flat array to communicate: on the GPU for NCCL, else on the host."""
+    return group.of(x.array)
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -88,8 +111,8 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
         return None
     g = resolve(group)
     reductions.check(op, tensor.array.dtype, "all_reduce")
-    tag = g.tag()
-    return _go(g, async_op, [tensor], lambda: _put(tensor, g.all_reduce(_array(g, tensor), op, tag), "all_reduce"))
+    x = _array(g, tensor)
+    return _go(g, async_op, "all_reduce", [tensor], g.all_reduce(x, op), lambda _: _put(tensor, x, "all_reduce"), op, x)
 
 
 def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -101,16 +124,15 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM,
     reductions.check(op, tensors[0].array.dtype, "all_reduce")
     if len({t.dtype for t in tensors}) > 1:
         raise RuntimeError(f"all_reduce_coalesced: tensors must have one dtype, got {sorted({str(t.dtype) for t in tensors})}")
-    tag = g.tag()
+    x = numpy.concatenate([flat(t.array) for t in tensors])
 
-    def run() -> None:
-        whole = g.all_reduce(numpy.concatenate([flat(t.array) for t in tensors]), op, tag)
+    def put(_: Any) -> None:
         at = 0
         for t in tensors:
-            _put(t, whole[at : at + t.numel()], "all_reduce")
+            _put(t, x[at : at + t.numel()], "all_reduce")
             at += t.numel()
 
-    return _go(g, async_op, tensors, run)
+    return _go(g, async_op, "all_reduce", tensors, g.all_reduce(x, op), put, op, x)
 
 
 def broadcast(
@@ -121,14 +143,13 @@ def broadcast(
     if _outside(group):
         return None
     g = resolve(group)
-    source, tag = _place(g, src, group_src, "src"), g.tag()
+    source, x = _place(g, src, group_src, "src"), _array(g, tensor)
 
-    def run() -> None:
-        values = g.broadcast(_array(g, tensor), source, tag)
+    def put(_: Any) -> None:
         if g.rank() != source:
-            _put(tensor, values, "broadcast")
+            _put(tensor, x, "broadcast")
 
-    return _go(g, async_op, [tensor], run)
+    return _go(g, async_op, "broadcast", [tensor], g.broadcast(x, source), put, like=x)
 
 
 def reduce(
@@ -141,14 +162,13 @@ def reduce(
         return None
     g = resolve(group)
     reductions.check(op, tensor.array.dtype, "reduce")
-    to, tag = _place(g, dst, group_dst, "dst"), g.tag()
+    to, x = _place(g, dst, group_dst, "dst"), _array(g, tensor)
 
-    def run() -> None:
-        values = g.reduce(_array(g, tensor), to, op, tag)
-        if values is not None:
-            _put(tensor, values, "reduce")
+    def put(_: Any) -> None:
+        if g.rank() == to:
+            _put(tensor, x, "reduce")
 
-    return _go(g, async_op, [tensor], run)
+    return _go(g, async_op, "reduce", [tensor], g.reduce(x, to, op), put, op, x)
 
 
 def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False) -> Work | None:
@@ -161,13 +181,14 @@ def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None,
     if len(outs) != g.size():
         raise RuntimeError(f"all_gather: tensor_list needs one tensor for each of the {g.size()} processes, got {len(outs)}")
     _same_sizes(outs, tensor, "allgather")
-    tag = g.tag()
+    x = _array(g, tensor)
+    whole = g.empty(x.size * g.size(), x)
 
-    def run() -> None:
-        for out, values in zip(outs, g.all_gather(_array(g, tensor), tag), strict=True):
-            _put(out, values, "all_gather")
+    def put(_: Any) -> None:
+        for i, out in enumerate(outs):
+            _put(out, whole[i * x.size : (i + 1) * x.size], "all_gather")
 
-    return _go(g, async_op, outs, run)
+    return _go(g, async_op, "all_gather", outs, g.all_gather(x, whole), put, like=x)
 
 
 def _same_sizes(outs: Sequence[Tensor], x: Tensor, name: str) -> None:
@@ -193,13 +214,14 @@ def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: A
         return None
     g = resolve(group)
     _many(output_tensor, input_tensor, g.size(), "all_gather_into_tensor")
-    tag = g.tag()
+    x, whole = _array(g, input_tensor), _array(g, output_tensor)
+    if isinstance(x, numpy.ndarray) and _is_memory_of(x, whole):
+        x = x.copy()
 
-    def run() -> None:
-        parts = [flat(p) for p in g.all_gather(_array(g, input_tensor), tag)]
-        _put(output_tensor, numpy.concatenate(parts), "all_gather_into_tensor")
+    def put(_: Any) -> None:
+        _put(output_tensor, whole, "all_gather_into_tensor")
 
-    return _go(g, async_op, [output_tensor], run)
+    return _go(g, async_op, "all_gather", [output_tensor], g.all_gather(x, whole), put, like=x)
 
 
 def gather(
@@ -215,14 +237,13 @@ def gather(
     outs = _own_list(gather_list, g, to, "gather_list", "destination")
     if outs is not None:
         _same_sizes(outs, tensor, "gather")
-    tag = g.tag()
+    x = flat(tensor.array)
 
-    def run() -> None:
-        found = g.gather(_array(g, tensor), to, tag)
+    def put(found: Any) -> None:
         for out, values in zip(outs or (), found or (), strict=True):
             _put(out, values, "gather")
 
-    return _go(g, async_op, outs or [], run)
+    return _go(g, async_op, "gather", outs or [], g.gather(x, to), put, like=x)
 
 
 def _own_list(xs: Any, g: ProcessGroup, rank: int, name: str, what: str) -> list | None:
@@ -252,13 +273,8 @@ def scatter(
     parts = _own_list(scatter_list, g, source, "scatter_list", "source")
     if parts is not None:
         _same_sizes(parts, tensor, "scatter")
-    tag = g.tag()
-
-    def run() -> None:
-        arrays = None if parts is None else [flat(p.array) for p in parts]
-        _put(tensor, g.scatter(arrays, source, tag, flat(tensor.array)), "scatter")
-
-    return _go(g, async_op, [tensor], run)
+    x, whole = flat(tensor.array), None if parts is None else numpy.concatenate([flat(p.array) for p in parts])
+    return _go(g, async_op, "scatter", [tensor], g.scatter(whole, source, x), lambda _: _put(tensor, x, "scatter"), like=x)
 
 
 def reduce_scatter(
@@ -273,9 +289,10 @@ def reduce_scatter(
     reductions.check(op, output.array.dtype, "reduce_scatter")
     if len(parts) != g.size():
         raise RuntimeError(f"reduce_scatter: input_list needs one tensor for each of the {g.size()} processes, got {len(parts)}")
-    _same_sizes([parts[g.rank()]], output, "reduce_scatter")
-    tag = g.tag()
-    return _go(g, async_op, [output], lambda: _put(output, g.reduce_scatter([flat(p.array) for p in parts], op, tag), "reduce_scatter"))
+    _same_sizes(parts, output, "reduce_scatter")
+    x = numpy.concatenate([flat(p.array) for p in parts])
+    put = functools.partial(_put, output, name="reduce_scatter")
+    return _go(g, async_op, "reduce_scatter", [output], g.reduce_scatter(x, op), put, op, x)
 
 
 def reduce_scatter_tensor(
@@ -289,13 +306,9 @@ def reduce_scatter_tensor(
     g = resolve(group)
     reductions.check(op, output.array.dtype, "reduce_scatter_tensor")
     _many(input, output, g.size(), "reduce_scatter_tensor")
-    tag = g.tag()
-
-    def run() -> None:
-        parts = numpy.split(flat(input.array), g.size())
-        _put(output, g.reduce_scatter(parts, op, tag), "reduce_scatter_tensor")
-
-    return _go(g, async_op, [output], run)
+    x = _array(g, input)
+    put = functools.partial(_put, output, name="reduce_scatter_tensor")
+    return _go(g, async_op, "reduce_scatter", [output], g.reduce_scatter(x, op), put, op, x)
 
 
 def all_to_all(
@@ -308,14 +321,16 @@ def all_to_all(
     g = resolve(group)
     if len(outs) != g.size() or len(parts) != g.size():
         raise ValueError(f"all_to_all: both lists need one tensor for each of the {g.size()} processes, got {len(outs)} and {len(parts)}")
-    tag = g.tag()
+    if len(kinds := {t.dtype for t in (*outs, *parts)}) > 1:
+        raise ValueError(f"all_to_all: tensors must have one dtype, got {sorted(map(str, kinds))}")
+    x, sizes = numpy.concatenate([flat(p.array) for p in parts]), [o.numel() for o in outs]
+    found = numpy.empty(sum(sizes), x.dtype)
 
-    def run() -> None:
-        like = [flat(o.array) for o in outs]
-        for out, values in zip(outs, g.all_to_all([flat(p.array) for p in parts], tag, "all_to_all", like), strict=True):
+    def put(_: Any) -> None:
+        for out, values in zip(outs, numpy.split(found, numpy.cumsum(sizes)[:-1]), strict=True):
             _put(out, values, "all_to_all")
 
-    return _go(g, async_op, outs, run)
+    return _go(g, async_op, "all_to_all", outs, g.all_to_all(x, found, [p.numel() for p in parts], sizes), put, like=x)
 
 
 def all_to_all_single(
@@ -328,19 +343,15 @@ def all_to_all_single(
     if _outside(group):
         return None
     g = resolve(group)
-    outs = _cut(output, output_split_sizes, g.size(), "output")
-    parts = _cut(input, input_split_sizes, g.size(), "input")
-    tag = g.tag()
-
-    def run() -> None:
-        found = g.all_to_all([flat(p) for p in parts], tag, "all_to_all", [flat(o) for o in outs])
-        whole = numpy.concatenate([flat(f) for f in found]) if found else flat(input.array)
-        _put(output, whole, "all_to_all_single")
-
-    return _go(g, async_op, [output], run)
+    outs = _lengths(output, output_split_sizes, g.size(), "output")
+    parts = _lengths(input, input_split_sizes, g.size(), "input")
+    x, found = flat(input.array), numpy.empty(output.numel(), output.array.dtype)
+    steps = g.all_to_all(x, found, parts, outs)
+    return _go(g, async_op, "all_to_all", [output], steps, lambda _: _put(output, found, "all_to_all_single"), like=x)
 
 
-def _cut(x: Tensor, sizes: Sequence[int] | None, n: int, name: str) -> list:
+def _lengths(x: Tensor, sizes: Sequence[int] | None, n: int, name: str) -> list[int]:
+    """Return the numbers of values of the parts."""
     rows = x.shape[0]
     if not sizes:
         if rows % n:
@@ -348,7 +359,7 @@ def _cut(x: Tensor, sizes: Sequence[int] | None, n: int, name: str) -> list:
         sizes = [rows // n] * n
     if len(sizes) != n or sum(sizes) != rows:
         raise RuntimeError(f"all_to_all_single: {name}_split_sizes must be {n} lengths that sum to {rows}, got {list(sizes)}")
-    return numpy.split(x.array, numpy.cumsum(sizes)[:-1].tolist())
+    return [size * (x.numel() // rows if rows else 0) for size in sizes]
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: timedelta | None = None) -> Work | None:
@@ -356,8 +367,12 @@ def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None, t
     if _outside(group):
         return None
     g = resolve(group)
-    tag, seconds = g.tag(), g.timeout if timeout is None else timeout.total_seconds()
-    return _go(g, async_op, [], lambda: g.barrier(tag, seconds))
+    work = _go(g, True, "barrier", [], g.barrier())
+    assert work is not None
+    if async_op:
+        return work
+    work.wait(timeout)
+    return None
 
 
 def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
@@ -365,7 +380,7 @@ def monitored_barrier(group: Any = None, timeout: timedelta | None = None, wait_
     if _outside(group):
         return
     g = resolve(group)
-    g.monitored_barrier(g.timeout if timeout is None else timeout.total_seconds(), wait_all_ranks, g.tag())
+    g.monitored_barrier(g.timeout if timeout is None else timeout.total_seconds(), wait_all_ranks)
 
 
 # -- point to point --------------------------------------------------------------------------------------------------------------
@@ -379,22 +394,25 @@ def _peer(g: ProcessGroup, rank: int | None, group_rank: int | None, name: str, 
 
 
 def send(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> None:
-    """Send a tensor to one process."""
-    _checked(tensor, "tensor")
-    if _outside(group):
-        return
-    g = resolve(group)
-    g.send(flat(tensor.array), _peer(g, dst, group_dst, "dst", "destination"), tag)
+    """Send a tensor to one process, and wait until it takes it."""
+    work = isend(tensor, dst, group, tag, group_dst)
+    if work is not None:
+        work.wait()
 
 
 def isend(tensor: Tensor, dst: int | None = None, group: Any = None, tag: int = 0, group_dst: int | None = None) -> Work | None:
-    """Non-blocking `send`; sending never waits for the receiver, so it is complete on return."""
+    """Non-blocking `send`; the tensor must not be changed before `wait()`."""
+    _checked(tensor, "tensor")
     if _outside(group):
         return None
-    work = Work([tensor])
-    send(tensor, dst, group, tag, group_dst)
-    work._run(lambda: None)
-    return work
+    g = resolve(group)
+    return g.send(flat(tensor.array), _peer(g, dst, group_dst, "dst", "destination"), _own_tag(tag), [tensor])
+
+
+def _own_tag(tag: int) -> int:
+    if not 0 <= tag < TAGS:
+        raise ValueError(f"tag: expected 0 to {TAGS - 1}, got {tag}")
+    return tag
 
 
 def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> Work | None:
@@ -404,13 +422,15 @@ def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 
         return None
     g = resolve(group)
     source = None if src is None and group_src is None else _peer(g, src, group_src, "src", "source")
+    kind, size = tensor.array.dtype, tensor.numel()
 
-    def take(timeout: float | None) -> int:
-        found, values = g.recv(flat(tensor.array), source, tag, timeout)
+    def use(found: int, values: numpy.ndarray) -> None:
+        if values.dtype != kind or values.size != size:
+            sent, expected = f"{values.size} {values.dtype}", f"{size} {kind}"
+            raise DistBackendError(f"recv: rank {g.ranks[found]} sent {sent} values where rank {get_rank()} expected {expected}")
         _put(tensor, values, "recv")
-        return g.ranks[found]
 
-    return Received(tensor, lambda: g.has(source, tag), take, g.awaited[source, tag])
+    return g.recv(source, _own_tag(tag), use, [tensor])
 
 
 def recv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 0, group_src: int | None = None) -> int:

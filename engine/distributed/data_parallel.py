@@ -17,7 +17,7 @@ from .algorithms.join import Join, Joinable, JoinHook
 from .grad_bucket import GradBucket
 from .group import ProcessGroup, Work
 from .reductions import ReduceOp
-from .world import flat, resolve
+from .world import resolve
 
 _FIRST_BUCKET = 1 << 20  # bytes; small, so that communication starts early in the backward pass
 _UNFINISHED = (
@@ -39,11 +39,10 @@ class _Bucket:
 
     def pack(self) -> Tensor:
         """Return the gradients as one flat tensor, with zeros for missing ones."""
-        first = self.params[0]
-        row = numpy.empty(self.ends[-1], first.array.dtype)
+        message = self.params[0].detach().new_empty(self.ends[-1])  # where the gradients are, so that NCCL can take it
         for param, end in zip(self.params, self.ends, strict=True):
-            row[end - param.numel() : end] = 0 if param._grad is None else flat(param._grad.array)
-        return first._like(row if not first.is_cuda else first.to("cpu")._like(row).to(first.device).array)
+            message.array[end - param.numel() : end] = 0 if param._grad is None else param._grad.array.reshape(-1)
+        return message
 
     def unpack(self, used: set[int], scale: float) -> None:
         """Write the means, times `scale`, into the gradients of the parameters used by any process."""
@@ -64,7 +63,7 @@ class DistributedDataParallel(Module, Joinable):
 
     Parameters and buffers are initially copied from process 0. With `broadcast_buffers`, its buffers are copied again before each forward
     pass after a synchronized one. As in PyTorch, only the first backward pass after a forward pass averages. Gradients are sent in buckets
-    of `bucket_cap_mb` MB (default 25) during the backward pass. Every parameter must take part in each backward pass unless
+    of `bucket_cap_mb` MB (default 8; PyTorch's is 25) during the backward pass. Every parameter must take part in each backward pass unless
     `find_unused_parameters` is set. `device_ids` is this process's one GPU, or None for a CPU module.
     `gradient_as_bucket_view`, `static_graph`, `check_reduction`, `batched_grad_copy`, `skip_all_reduce_unused_params`,
     `bucket_cap_mb_list` and `dim` cannot change results and are ignored. `broadcast_buffers=False` keeps each process's own buffers;
@@ -115,7 +114,7 @@ class DistributedDataParallel(Module, Joinable):
             buffers = () if broadcast_buffers is False and forward_sync_buffers is None else module.buffers()
             for tensor in (*module.parameters(), *buffers):
                 collectives.broadcast(tensor, group=self.process_group, group_src=0)
-        cap = 25.0 if bucket_cap_mb is None else bucket_cap_mb
+        cap = 8.0 if bucket_cap_mb is None else bucket_cap_mb  # docs/cluster.md, "How far it scales"
         self._buckets = _bucketed(params, int(cap * (1 << 20)))
         self._bucket_of = {id(p): bucket for bucket in self._buckets for p in bucket.params}
         for param in params:
@@ -177,6 +176,13 @@ class DistributedDataParallel(Module, Joinable):
         self._next, self._used = 0, set(self._bucket_of) if used is None else used & set(self._bucket_of)
         for bucket in self._buckets:
             bucket.waiting, bucket.work = {id(p) for p in bucket.params if id(p) in self._used}, None
+
+    def reset(self) -> None:
+        """Forget a backward pass that has failed."""
+        self._started = self._syncs = False
+        self._gives_buffers = True
+        for bucket in self._buckets:
+            bucket.message = bucket.work = None
 
     def _has_grad(self, param: Tensor) -> None:
         if not self._syncs:

@@ -17,3 +17,7 @@ class DistNetworkError(DistError):
 
 class DistStoreError(DistError):
     """A store did not receive the awaited keys in time."""
+
+
+class TimedOut(DistBackendError):
+    """Raised when a collective has not finished in time."""

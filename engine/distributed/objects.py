@@ -1,6 +1,6 @@
 """Collectives on Python objects, which are sent as pickles and unpickled without restrictions.
 
-Only processes that know the job's secret can connect (see `links.py`), so all of them are trusted like this program.
+They only come from processes of the same MPI job, which are trusted like this program.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from typing import Any
 import numpy
 
 from .collectives import _outside, _peer, _place
-from .group import ProcessGroup
+from .group import OBJECTS, ProcessGroup, Steps
 from .world import resolve
-
-_TAG = 1 << 62  # point to point, separate from the user's tags
 
 
 def _packed(x: Any) -> numpy.ndarray:
-    return numpy.frombuffer(pickle.dumps(x, protocol=5), numpy.uint8)
+    return numpy.frombuffer(bytearray(pickle.dumps(x, protocol=5)), numpy.uint8)
 
 
 def _unpacked(data: Any) -> Any:
@@ -31,7 +29,18 @@ def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
         return
     g = resolve(group)
     _long_enough(object_list, g.size(), "object_list")
-    object_list[: g.size()] = [_unpacked(p) for p in g.all_gather(_packed(obj), g.tag(), "object", same=False)]
+    object_list[: g.size()] = [_unpacked(p) for p in _found(g, "all_gather_object", g.all_gather_bytes(_packed(obj)))]
+
+
+def _found(g: ProcessGroup, name: str, steps: Steps) -> Any:
+    """Run a collective, and return what its steps return."""
+    found: list = []
+
+    def whole() -> Steps:
+        found.append((yield from steps))
+
+    g.start(name, whole(), []).wait()
+    return found[0]
 
 
 def _long_enough(xs: Any, n: int, name: str) -> None:
@@ -51,7 +60,7 @@ def gather_object(
         _long_enough(object_gather_list, g.size(), "object_gather_list")
     elif object_gather_list:
         raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-    found = g.gather(_packed(obj), to, g.tag(), "object", same=False)
+    found = _found(g, "gather_object", g.gather_bytes(_packed(obj), to))
     if found is not None and object_gather_list is not None:
         object_gather_list[: g.size()] = [_unpacked(p) for p in found]
 
@@ -64,7 +73,8 @@ def broadcast_object_list(
         return
     g = resolve(group)
     source = _place(g, src, group_src, "src", default=0)
-    found = _unpacked(g.broadcast(_packed(object_list), source, g.tag(), "object", same=False))
+    data = _packed(object_list if g.rank() == source else None)
+    found = _unpacked(_found(g, "broadcast_object_list", g.broadcast_bytes(data, source)))
     if len(found) != len(object_list):
         raise ValueError(f"broadcast_object_list: rank {source} has {len(found)} objects, rank {g.rank()} a list of {len(object_list)}")
     if g.rank() != source:
@@ -85,7 +95,7 @@ def scatter_object_list(
     if g.rank() == source:
         _long_enough(scatter_object_input_list, g.size(), "scatter_object_input_list")
         parts = [_packed(x) for x in scatter_object_input_list or ()]
-    scatter_object_output_list[0] = _unpacked(g.scatter(parts, source, g.tag(), None, "object"))
+    scatter_object_output_list[0] = _unpacked(_found(g, "scatter_object_list", g.scatter_bytes(parts, source)))
 
 
 def send_object_list(
@@ -95,7 +105,7 @@ def send_object_list(
     if _outside(group):
         return
     g: ProcessGroup = resolve(group)
-    g.send(_packed(object_list), _peer(g, dst, group_dst, "dst", "destination"), _TAG)
+    g.send(_packed(object_list), _peer(g, dst, group_dst, "dst", "destination"), OBJECTS, []).wait()
 
 
 def recv_object_list(object_list: list, src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None) -> int:
@@ -104,9 +114,11 @@ def recv_object_list(object_list: list, src: int | None = None, group: Any = Non
         return -1
     g: ProcessGroup = resolve(group)
     source = None if src is None and group_src is None else _peer(g, src, group_src, "src", "source")
-    found, data = g.recv(None, source, _TAG)  # type: ignore[arg-type]
-    objects = _unpacked(data)
+    data: list = []
+    work = g.recv(source, OBJECTS, lambda _, array: data.append(array), [])
+    work.wait()
+    objects = _unpacked(data[0])
     if len(objects) != len(object_list):
         raise ValueError(f"recv_object_list: {len(objects)} objects came for a list of {len(object_list)}")
     object_list[:] = objects
-    return g.ranks[found]
+    return work.source

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import socket
+import stat
 import struct
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from .errors import DistNetworkError, DistStoreError
@@ -187,49 +191,33 @@ class FileStore(Store):
         return self._locked(lambda _, table: list(table))
 
 
-def read_exactly(sock: socket.socket, size: int) -> bytes:
-    """Read `size` bytes from a socket. Raises ConnectionError if the other side closes it first."""
-    got = bytearray(size)
-    view = memoryview(got)
-    while view:
-        n = sock.recv_into(view)
-        if n == 0:
-            raise ConnectionError("Connection closed by peer")
-        view = view[n:]
-    return bytes(got)
+class TCPStore(FileStore):
+    """A store kept by the master process for those of this machine: `TCPStore(host, port, world_size, is_master)`.
 
-
-def _say(sock: socket.socket, parts: Sequence[bytes]) -> None:
-    sock.sendall(struct.pack("<I", len(parts)) + b"".join(struct.pack("<I", len(p)) + p for p in parts))
-
-
-def _hear(sock: socket.socket) -> list[bytes]:
-    (n,) = struct.unpack("<I", read_exactly(sock, 4))
-    if n > 1 << 20:
-        raise ConnectionError("not a store's message")
-    return [read_exactly(sock, struct.unpack("<I", read_exactly(sock, 4))[0]) for _ in range(n)]
-
-
-class TCPStore(Store):
-    """A store kept by the master process: `TCPStore(host, port, world_size, is_master)`.
-
-    The master listens on `host` only. Port 0 lets the system choose one, available as `port`. There is no access control: use it only
-    inside a trusted network.
+    No port is opened. The table is a file in a folder that only this user can enter, under the port's number, so it needs POSIX. Port 0
+    chooses a free one, available as `port`. The processes of several machines are started by MPI, which needs no store.
     """
 
     def __init__(
         self, host_name: str, port: int, world_size: int | None = None, is_master: bool = False, timeout: timedelta = DEFAULT_TIMEOUT,
         wait_for_workers: bool = True, multi_tenant: bool = False, master_listen_fd: int | None = None, use_libuv: bool = True,
     ):  # fmt: skip
-        super().__init__()
+        if not 0 <= port < 65536:
+            raise ValueError(f"TCPStore: expected a port from 0 to 65535, got {port}")
+        if not _is_here(host_name):
+            raise DistNetworkError(
+                f"TCPStore: {host_name!r} is another machine. Start processes on several machines with `workbench cluster`, "
+                "`python -m engine.distributed.run --hosts` or mpiexec"
+            )
+        self._lock: Any = None
+        folder = _folder()
+        if is_master:
+            self._lock, port = _served(folder, port)
+        else:
+            _await_master(folder / f"{port}.lock", host_name, port, timeout.total_seconds())
+        super().__init__(str(folder / f"{port}.store"))
         self.timeout, self.host, self.port, self.world_size = timeout, host_name, port, world_size
-        self._server = _Server(host_name, port, master_listen_fd) if is_master else None
-        if self._server is not None:
-            self.port = self._server.port
-        self._lock, self._next = threading.Lock(), threading.Lock()
-        self._socket: socket.socket | None = None
         try:
-            self._socket = _connected(host_name, self.port, timeout.total_seconds())
             if wait_for_workers and world_size is not None and world_size > 0:
                 self._meet(world_size, is_master)
         except BaseException:
@@ -244,120 +232,74 @@ class TCPStore(Store):
                 raise DistStoreError(f"TCPStore: {self.get('_joined').decode()} of {world_size} processes have come in {self.timeout}")
             time.sleep(0.01)
 
-    def _ask(self, *parts: bytes) -> list[bytes]:
-        with self._next:  # waiting threads take turns; otherwise the repeated calls of `_look` would starve others
-            self._lock.acquire()
-        try:
-            assert self._socket is not None
-            _say(self._socket, parts)
-            return _hear(self._socket)
-        except OSError as error:
-            raise DistNetworkError(f"the store at {self.host}:{self.port} has gone: {error}. Has rank 0 ended?") from error
-        finally:
-            self._lock.release()
-
-    def set(self, key: str, value: Any) -> None:
-        self._ask(b"set", key.encode(), _bytes(value))
-
-    def add(self, key: str, amount: int) -> int:
-        return int(self._ask(b"add", key.encode(), str(int(amount)).encode())[0])
-
-    def append(self, key: str, value: Any) -> None:
-        self._ask(b"append", key.encode(), _bytes(value))
-
-    def compare_set(self, key: str, expected_value: Any, desired_value: Any) -> bytes:
-        return self._ask(b"compare_set", key.encode(), _bytes(expected_value), _bytes(desired_value))[0]
-
-    def delete_key(self, key: str) -> bool:
-        return self._ask(b"delete_key", key.encode())[0] == b"True"
-
-    def list_keys(self) -> list[str]:
-        return [k.decode() for k in self._ask(b"list_keys")]
-
-    def _look(self, keys: Sequence[str], timeout: float) -> list[bytes] | None:
-        end = time.monotonic() + timeout
-        while True:  # short waits, so that other threads can use the socket in between
-            left = end - time.monotonic()
-            found = self._ask(b"look", str(max(0.0, min(left, 0.5))).encode(), *(k.encode() for k in keys))
-            if found[0] == b"1":
-                return found[1:]
-            if left <= 0:
-                return None
-
     def close(self) -> None:
-        """Close the connection, and the server if this process runs it."""
-        if self._socket is not None:
-            self._socket.close()
-        if self._server is not None:
-            self._server.close()
+        """Remove the table, if this process is the master."""
+        if self._lock is not None:
+            Path(self.path).unlink(missing_ok=True)
+            Path(self._lock.name).unlink(missing_ok=True)
+            self._lock.close()
+            self._lock = None
 
 
-def _connected(host: str, port: int, timeout: float) -> socket.socket:
-    end, pause = time.monotonic() + timeout, 0.01
-    while True:
-        try:
-            sock = socket.create_connection((host, port), max(0.1, end - time.monotonic()))
-            break
-        except OSError as error:
-            if time.monotonic() >= end:
-                raise DistNetworkError(f"no store answers at {host}:{port} in {timeout:g} s: {error}") from error
-            time.sleep(pause)
-            pause = min(2 * pause, 0.5)
-    sock.settimeout(None)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return sock
+def _folder() -> Path:
+    """Return the folder of the stores of this user. Raises DistNetworkError if other users could write there."""
+    folder = Path(tempfile.gettempdir(), f"engine-stores-{os.getuid()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077 or not stat.S_ISDIR(status.st_mode):
+        raise DistNetworkError(f"{folder} must be a folder that only this user can enter; remove it")
+    return folder
 
 
-class _Server:
-    """The master's server of a TCPStore: a table, and one thread per connection."""
-
-    def __init__(self, host: str, port: int, listen_fd: int | None) -> None:
-        self.table = HashStore()
-        if listen_fd is not None:
-            self.listener = socket.socket(fileno=listen_fd)
-        else:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+def _is_here(host: str) -> bool:
+    """Return whether a name or an address is this machine's."""
+    try:
+        addresses = {found[4][0] for found in socket.getaddrinfo(host, None)}
+    except OSError as error:
+        raise DistNetworkError(f"the master's address {host!r} is unknown: {error}") from error
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in str(address) else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             try:
-                self.listener = socket.create_server((host, port), family=family)
-            except OSError as error:
-                raise DistNetworkError(f"TCPStore: the server can't listen on {host}:{port}: {error}") from error
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True, name="store").start()
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):  # macOS: not connected
-            self.listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
-        self.listener.close()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                sock, _ = self.listener.accept()
+                probe.bind((address, 0))
             except OSError:
-                return  # closed
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            threading.Thread(target=self._serve, args=(sock,), daemon=True, name="store connection").start()
+                continue
+            return True
+    return False
 
-    def _serve(self, sock: socket.socket) -> None:
-        with sock:
+
+def _served(folder: Path, port: int) -> tuple[Any, int]:
+    """Return the locked file that marks this process as the master, and the port."""
+    import fcntl
+
+    for number in [port] if port else random.SystemRandom().sample(range(32768, 60999), 100):
+        file = open(folder / f"{number}.lock", "ab")  # noqa: SIM115  open as long as the store
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            continue
+        (folder / f"{number}.store").unlink(missing_ok=True)
+        return file, number
+    raise DistNetworkError(f"TCPStore: another process of this user has a store at port {port}")
+
+
+def _await_master(lock: Path, host: str, port: int, seconds: float) -> None:
+    """Return once a process holds the lock, so that the table is not left over from an earlier job."""
+    import fcntl
+
+    end, pause = time.monotonic() + seconds, 0.001
+    while True:
+        with contextlib.suppress(FileNotFoundError), open(lock, "rb") as file:
             try:
-                while True:
-                    _say(sock, self._answer(*_hear(sock)))
-            except (OSError, ValueError):
-                return  # the client disconnected or is invalid
-
-    def _answer(self, name: bytes, *args: bytes) -> list[bytes]:
-        table, key = self.table, args[0].decode() if args else ""
-        if name == b"look":
-            found = table._look([k.decode() for k in args[1:]], float(args[0]))
-            return [b"0"] if found is None else [b"1", *found]
-        if name == b"list_keys":
-            return [k.encode() for k in table.list_keys()]
-        if name == b"add":
-            return [str(table.add(key, int(args[1]))).encode()]
-        if name in (b"set", b"append", b"compare_set", b"delete_key"):
-            return [_bytes(getattr(table, name.decode())(key, *args[1:]))]
-        raise ValueError(f"the store knows no {name!r}")
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if lock.with_suffix(".store").exists():
+                    return
+        if time.monotonic() >= end:
+            raise DistNetworkError(f"no store answers at {host}:{port} in {seconds:g} s")
+        time.sleep(pause)
+        pause = min(2 * pause, 0.05)
 
 
 class PrefixStore(Store):

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from datetime import timedelta
+from multiprocessing.util import Finalize
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-import numpy
-
 from ..core import devices
+from . import mpi, seats
+from .communicator import Alone
+from .control import LEFT, Control
+from .errors import DistError, DistNetworkError
 from .group import ProcessGroup
-from .links import Links, host_for
-from .stores import FileStore, PrefixStore, Store, TCPStore
+from .monitor import Monitor
+from .mpi import MpiCommunicator
+from .stores import FileStore, HashStore, PrefixStore, Store, TCPStore
 
 default_pg_timeout = timedelta(minutes=30)
 NOT_INITIALIZED = "Default process group has not been initialized, please make sure to call init_process_group."
@@ -56,7 +62,8 @@ class _State:
 
     def __init__(self) -> None:
         self.world: ProcessGroup | None = None
-        self.links: Links | None = None
+        self.control: Control | None = None
+        self.monitor: Monitor | None = None
         self.store: Store | None = None
         self.owns_store = False
         self.groups: list[ProcessGroup] = []
@@ -72,7 +79,7 @@ def is_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """Return True: "gloo", implemented here by TCP between all processes, is always available."""
+    """Return True: "gloo" is always available, and for several processes it is MPI."""
     return True
 
 
@@ -108,10 +115,11 @@ def init_process_group(
 ) -> None:  # fmt: skip
     """Initialize the default process group; returns once all `world_size` processes have joined.
 
-    `backend` is "gloo" for CPU tensors (TCP between all processes), "nccl" for GPU tensors (CPU tensors use TCP), or "mpi", which gets the
-    rank and size from mpi4py. Pass a `store`, or an `init_method`: "env://" (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT),
-    "tcp://host:port" or "file:///path". If a process does not join, respond or survive, the others raise within `timeout` (30 minutes).
-    `group_name` and `pg_options` are ignored.
+    `backend` is "gloo" or "mpi" for CPU tensors, which both are MPI, or "nccl" for GPU tensors, and MPI for those of the CPU. In processes
+    started by `mpiexec`, rank and size are MPI's. Those started otherwise, all on one machine, find each other by a `store` or an
+    `init_method`: "env://" (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT), "tcp://host:port" or "file:///path". A job of one process needs no
+    MPI. If a process does not join, respond or survive, the others raise within `timeout` (30 minutes). `group_name` and `pg_options` are
+    ignored.
     """
     if _state.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
@@ -123,16 +131,17 @@ def init_process_group(
     chosen = Backend(_only(backend)) if backend is not None else Backend("nccl" if is_nccl_available() else "gloo")
     if chosen == "nccl" and not is_nccl_available():
         raise RuntimeError('backend "nccl" needs a GPU and CuPy with NCCL; use "gloo" for tensors on the CPU')
-    host = "127.0.0.1"
     owns = store is None
+    by_mpi = mpi.launched()
     if store is not None:
         if rank < 0 or world_size < 1:
             raise ValueError("both rank and world_size must be given with a store")
-        host = getattr(store, "host", host)
+    elif by_mpi is not None and (chosen == "mpi" or _fits(by_mpi, rank, world_size)):
+        (rank, world_size), store = by_mpi, HashStore()
     elif chosen == "mpi":
-        rank, world_size, store, host = _by_mpi(timeout)
+        raise RuntimeError('backend "mpi" needs processes that mpiexec, `workbench cluster` or engine.distributed.run has started')
     else:
-        rank, world_size, store, host = _meet(init_method or "env://", rank, world_size, timeout)
+        rank, world_size, store = _meet(init_method or "env://", rank, world_size, timeout)
     seconds = timeout.total_seconds()
     _state.made += 1
     try:
@@ -140,13 +149,113 @@ def init_process_group(
         if not 0 <= rank < world_size:
             raise ValueError(f"rank {rank} is not between 0 and world_size - 1 = {world_size - 1}")
         store.set_timeout(timeout)
-        _state.links = Links(rank, world_size, PrefixStore(f"group {_state.made}", store), seconds, host_for(host))
-        _state.world = _made(list(range(world_size)), seconds, chosen, 0)
-        _state.groups = [_state.world]
-        _state.world.barrier(_state.world.tag(), seconds)  # all must be connected before any can finish
+        _join(rank, world_size, by_mpi, PrefixStore(f"job {_state.made}", store), seconds, chosen)
     except BaseException:  # leave no state behind, so that it can be called again
         _leave()
         raise
+
+
+def _fits(by_mpi: tuple[int, int], rank: int, world_size: int) -> bool:
+    """Return whether rank and size, given or in the environment, are those of MPI."""
+    rank = int(os.environ.get("RANK", -1)) if rank < 0 else rank
+    world_size = int(os.environ.get("WORLD_SIZE", -1)) if world_size < 1 else world_size
+    return rank in (-1, by_mpi[0]) and world_size in (-1, by_mpi[1])
+
+
+def _join(rank: int, world_size: int, by_mpi: tuple[int, int] | None, store: Store, seconds: float, backend: str) -> None:
+    """Make the default group of all processes."""
+    ranks = list(range(world_size))
+    if world_size == 1:
+        _state.world = ProcessGroup(Alone(), Alone(), None, 0, ranks, seconds, backend)
+        _state.groups = [_state.world]
+        _state.monitor = Monitor(_state.world)
+        return
+    if not mpi.is_started() and by_mpi != (rank, world_size):
+        seats.take(store, rank, world_size, seconds)
+    everyone = MpiCommunicator(mpi.mpi().COMM_WORLD)
+    if (everyone.rank, everyone.size) != (rank, world_size):
+        raise RuntimeError(
+            f"this process is rank {everyone.rank} of {everyone.size} since it first joined a job, not rank {rank} of {world_size}"
+        )
+    made = [everyone.duplicate() for _ in range(3)]
+    end, requests = time.monotonic() + seconds, [request for _, request in made]
+    while requests := [request for request in requests if not request.test()]:
+        if time.monotonic() > end:
+            raise DistNetworkError(f"rank {rank}: not all of the {world_size} processes have joined in {seconds:g} s")
+        time.sleep(0.0002)
+    comm, frames, words = (comm for comm, _ in made)
+    _state.control = Control(words, describe, _advance)
+    _state.world = _made(comm, frames, ranks, seconds, backend, 0)
+    _state.groups = [_state.world]
+    _state.monitor = Monitor(_state.world)
+    if not _registered:
+        if "ENGINE_JOINED" in os.environ and by_mpi == (rank, world_size):  # set by the program that `run` has started this process with
+            os.write(int(os.environ.pop("ENGINE_JOINED")), b"1")
+        _registered.append(Finalize(None, _end_job, exitpriority=-100))  # also in processes of multiprocessing, unlike atexit
+        _show_failures()
+
+
+def rebuild(comm: MpiCommunicator, frames: MpiCommunicator, words: MpiCommunicator) -> None:
+    """Make the default group that of new communicators; other groups end."""
+    world = resolve()
+    for one in _state.groups[1:]:
+        one.abort()
+    _state.groups, _state.numbered = [world], 0
+    _state.control = Control(words, describe, _advance, world.control.heeds if world.control is not None else None)
+    world.rebuild(comm, frames, _state.control)
+
+
+_registered: list[Finalize] = []
+
+
+def _show_failures() -> None:
+    """Have an uncaught exception end this process at once, and tell the others why. One that another process caused takes one line."""
+    shown = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        if cause := _cause(error):
+            print(f"rank {get_rank()} ended because {cause}", file=sys.stderr, flush=True)
+        else:
+            shown(kind, error, trace)
+        tell_failure(error)
+
+    sys.excepthook = hook
+
+
+def _cause(error: BaseException) -> str | None:
+    """Return how another process has ended, if that is what an error says."""
+    gone = {} if _state.control is None else _state.control.gone
+    for rank, one in list(gone.items())[:1]:
+        if isinstance(error, DistError) and (cause := f"rank {rank} {one.how}") in str(error):
+            return cause
+    return None
+
+
+def tell_failure(error: BaseException) -> None:
+    """Tell the other processes of the job that this one ends because of an error."""
+    if _state.control is not None:
+        text = f"{type(error).__name__}: {error}".split("\n")[0][:200]
+        _state.control.tell(gone=f"failed with {text}")
+        _state.control.flush(1.0)
+
+
+def _advance() -> bool:
+    busy = [group.advance_all() for group in list(_state.groups)]
+    return any(busy)
+
+
+def describe() -> dict:
+    """Return what this process is doing, as the other processes show it."""
+    groups, monitor = list(_state.groups), _state.monitor
+    known = {"calls": {str(g.number): g.called() for g in groups}, "doing": groups[0].doing() if groups else "is in no process group"}
+    return known if monitor is None else known | monitor.state()
+
+
+def monitor() -> Monitor:
+    """Return what this process reports of itself. Raises ValueError if the default process group is not initialized."""
+    if _state.monitor is None:
+        raise ValueError(NOT_INITIALIZED)
+    return _state.monitor
 
 
 def _only(backend: str) -> str:
@@ -157,17 +266,16 @@ def _only(backend: str) -> str:
     return "nccl" if "nccl" in named.values() and is_nccl_available() else named.get("cpu", next(iter(named.values())))
 
 
-def _made(ranks: list[int], timeout: float, backend: str, number: int) -> ProcessGroup:
-    assert _state.links is not None
+def _made(comm: Any, frames: Any, ranks: list[int], timeout: float, backend: str, number: int) -> ProcessGroup:
     if backend == "nccl":
         from . import nccl
 
-        return nccl.NcclGroup(_state.links, number, ranks, timeout, backend)
-    return ProcessGroup(_state.links, number, ranks, timeout, backend)
+        return nccl.NcclGroup(comm, frames, _state.control, number, ranks, timeout, backend)
+    return ProcessGroup(comm, frames, _state.control, number, ranks, timeout, backend)
 
 
-def _meet(url: str, rank: int, world_size: int, timeout: timedelta) -> tuple[int, int, Store, str]:
-    """Return `(rank, world_size, store, host)` for an init_method."""
+def _meet(url: str, rank: int, world_size: int, timeout: timedelta) -> tuple[int, int, Store]:
+    """Return `(rank, world_size, store)` for an init_method."""
     parts = urlsplit(url)
     asked = {k: int(v[0]) for k, v in parse_qs(parts.query).items() if k in ("rank", "world_size")}
     rank, world_size = asked.get("rank", rank), asked.get("world_size", world_size)
@@ -175,19 +283,19 @@ def _meet(url: str, rank: int, world_size: int, timeout: timedelta) -> tuple[int
         rank = _from_env("RANK") if rank < 0 else rank
         world_size = _from_env("WORLD_SIZE") if world_size < 1 else world_size
         host, port = _from_env("MASTER_ADDR", str), _from_env("MASTER_PORT")
-        return rank, world_size, _tcp(host, port, rank, world_size, timeout), host
+        return rank, world_size, _tcp(host, port, rank, world_size, timeout)
     for name, value, least in (("rank", rank, 0), ("world size", world_size, 1)):
         if value < least:
             raise ValueError(f"Error initializing torch.distributed using {parts.scheme}:// rendezvous: {name} parameter missing")
     if parts.scheme == "tcp":
         if not parts.hostname or parts.port is None:
             raise ValueError(f"init_method {url!r}: expected tcp://host:port")
-        return rank, world_size, _tcp(parts.hostname, parts.port, rank, world_size, timeout), parts.hostname
+        return rank, world_size, _tcp(parts.hostname, parts.port, rank, world_size, timeout)
     if parts.scheme == "file":
         path = parts.netloc + parts.path
         if not path:
             raise ValueError("Error initializing torch.distributed using file:// rendezvous: path missing")
-        return rank, world_size, FileStore(path, world_size), os.environ.get("MASTER_ADDR", "127.0.0.1")
+        return rank, world_size, FileStore(path, world_size)
     raise RuntimeError(f"No rendezvous handler for {parts.scheme}://; there are env://, tcp:// and file://")
 
 
@@ -200,26 +308,8 @@ def _from_env(name: str, kind: type = int) -> Any:
     return kind(os.environ[name])
 
 
-def _tcp(host: str, port: int, rank: int, world_size: int, timeout: timedelta) -> TCPStore:
-    served = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-    return TCPStore(host, port, world_size, rank == 0 and not served, timeout, wait_for_workers=False)
-
-
-def _by_mpi(timeout: timedelta) -> tuple[int, int, Store, str]:
-    """Return rank, size, store and host, using MPI to share the address of process 0's store."""
-    try:
-        from mpi4py import MPI  # type: ignore[import-not-found]
-    except ImportError as error:
-        raise RuntimeError('backend "mpi" needs mpi4py, which is not installed') from error
-    import socket
-
-    comm = MPI.COMM_WORLD
-    rank, size = comm.Get_rank(), comm.Get_size()
-    one_host = len(set(comm.allgather(socket.gethostname()))) == 1
-    host = comm.bcast("127.0.0.1" if one_host else socket.gethostbyname(socket.gethostname()))
-    store = TCPStore(host, 0, size, True, timeout, wait_for_workers=False) if rank == 0 else None
-    port = comm.bcast(None if store is None else store.port)
-    return rank, size, store or TCPStore(host, port, size, False, timeout, wait_for_workers=False), host
+def _tcp(host: str, port: int, rank: int, world_size: int, timeout: timedelta) -> Store:
+    return HashStore() if world_size == 1 else TCPStore(host, port, world_size, rank == 0, timeout, wait_for_workers=False)
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -238,14 +328,27 @@ def destroy_process_group(group: ProcessGroup | None = None) -> None:
 
 
 def _leave() -> None:
-    """Close the groups, links and own store."""
+    """Tell the others, and close the groups and the store of this process."""
+    if _state.monitor is not None:
+        _state.monitor.close()
+    if _state.control is not None:
+        _state.control.tell(gone=LEFT)
+        _state.control.flush(1.0)
+        _state.control.close()
     for one in _state.groups:
         one.close()
-    if _state.links is not None:
-        _state.links.close()
     if _state.owns_store and isinstance(_state.store, TCPStore):
         _state.store.close()
-    _state.world, _state.links, _state.store, _state.groups = None, None, None, []
+    _state.world, _state.control, _state.monitor, _state.store, _state.groups = None, None, None, None, []
+
+
+def _end_job() -> None:
+    """Leave the job when the process ends. Where MPI does not let a job survive failures, that waits for all processes."""
+    if _state.world is not None:
+        _leave()
+    seats.leave()
+    if not mpi.survives():
+        mpi.finalize()
 
 
 def resolve(group: Any = None) -> ProcessGroup:
@@ -277,10 +380,13 @@ def new_group(
         raise ValueError(f"The new group's rank should be within the world_size set by init_process_group: got {members} of {world.size()}")
     _state.numbered += 1  # equal in all processes
     number = _state.numbered
+    world.start(
+        "new_group", world.barrier("new_group", hash(tuple(members)) >> 1), []
+    ).wait()  # creating a communicator blocks until all are here
     if world.rank() not in members:
         return GroupMember.NON_GROUP_MEMBER
     seconds = world.timeout if timeout is None else timeout.total_seconds()
-    made = _made(members, seconds, Backend(backend or world.backend), number)
+    made = _made(world.comm.split(members), world.frames.split(members), members, seconds, Backend(backend or world.backend), number)
     _state.groups.append(made)
     return made
 
@@ -369,9 +475,3 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 def get_default_backend_for_device(device: Any) -> str:
     """Return "nccl" for GPUs and "gloo" for the CPU."""
     return "nccl" if devices.device(device).type == "cuda" else "gloo"
-
-
-def flat(array: Any) -> numpy.ndarray:
-    """Return the flattened array on the host."""
-    host = devices.move(array, devices.CPU)
-    return numpy.ascontiguousarray(host).reshape(-1)

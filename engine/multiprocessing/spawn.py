@@ -53,9 +53,11 @@ def _run(work: Portable, index: int, error_file: str) -> None:
         fn(index, *args)
     except KeyboardInterrupt:
         pass  # the parent gets it, too, and reports it
-    except Exception:
+    except Exception as error:
         with open(error_file, "wb") as file:
             pickle.dump(traceback.format_exc(), file)
+        if distributed := sys.modules.get("engine.distributed.world"):
+            distributed.tell_failure(error)
         sys.exit(1)
 
 

@@ -323,3 +323,26 @@ it("controls a training loop: what it says, what its buttons ask for, and what c
   expect(one("wb-train-reset").getAttribute("aria-disabled")).toBe("true");
   expect(one("wb-train-play").getAttribute("aria-disabled")).toBe("true");
 });
+
+it("shows another process where the slider says, asks for its numbers, and keeps what is selected", async () => {
+  const { kernel, core, one, node, click } = await openView(mlp(), { change: (kernel) => (kernel.processes = 3) });
+  const slider = one<HTMLInputElement>("wb-rank");
+  expect([slider.max, one("wb-rank-label").textContent]).toEqual(["2", "rank 0 of 3"]);
+  expect(one("wb-rank-words").textContent).toBe("Each rank has its own data: x.");
+  await click(node(core.store.state.recording!.root));
+  const { selected } = core.store.state;
+  const inspected = () => kernel.requests.filter(({ type }) => type === "inspect").length;
+  const before = inspected();
+  for (const to of ["1", "2"]) {
+    slider.value = to;
+    slider.dispatchEvent(new Event("input"));
+  }
+  await wait();
+  const asked = kernel.requests.flatMap((request) => (request.type === "ask_rank" ? [request.rank] : []));
+  expect([asked, one("wb-rank-label").textContent]).toEqual([[1, 2], "rank 2 of 3"]); // one request at a time, the last one kept
+  expect([core.store.state.selected, inspected()]).toEqual([selected, before + 1]);
+});
+
+it("hides the ranks' bar where there is one process", async () => {
+  expect((await opened()).one("wb-ranks").hidden).toBe(true);
+});

@@ -105,15 +105,15 @@ def test_the_other_collectives(world, tmp_path):
 
 def messages(rank, world):
     other = 1 - rank
-    x = engine.full((300_000,), float(rank))  # more than the sockets' buffers hold: both send first
-    dist.send(x, other)
+    x = engine.full((300_000,), float(rank))  # more than MPI buffers: a send waits until the receiver takes it, as PyTorch's does
+    sent = dist.isend(x, other)
     y = engine.zeros(300_000)
-    assert dist.recv(y, other) == other and y[0].item() == y[-1].item() == other
+    assert dist.recv(y, other) == other and y[0].item() == y[-1].item() == other and sent.wait()
     got = dist.irecv(y[:2], src=other, tag=7)
-    assert dist.isend(engine.tensor([1.0, 2.0]) + rank, other, tag=3).wait()
+    first = dist.isend(engine.tensor([1.0, 2.0]) + rank, other, tag=3)
     assert dist.isend(engine.tensor([3.0, 4.0]) + rank, other, tag=7).wait()
     assert got.wait() and y[:2].tolist() == [3 + other, 4 + other]
-    assert dist.recv(y[:2], tag=3) == other and y[:2].tolist() == [1 + other, 2 + other]  # from any
+    assert dist.recv(y[:2], tag=3) == other and y[:2].tolist() == [1 + other, 2 + other] and first.wait()  # from any
     z = engine.zeros(2)
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, y[:2], other), dist.P2POp(dist.irecv, z, other)]):
         work.wait()

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
-import threading
 import time
 from datetime import timedelta
 
-import numpy
 import pytest
 from processes import together
 
 import engine
 import engine.distributed as dist
+from engine import multiprocessing as mp
 from engine import nn
-from engine.distributed.links import _BYE, _HEADER, Links
 from engine.nn.parallel import DistributedDataParallel
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="POSIX processes")]
@@ -108,56 +105,21 @@ def test_who_leaves_early_is_named(tmp_path):
     assert seen.tolist() == [1, 0, 1]
 
 
-def linked(world):
-    """The links of all processes of a job, each made in a thread of this one."""
-    store, made = dist.HashStore(), {}
-    threads = [threading.Thread(target=lambda i=i: made.update({i: Links(i, world, store, 10.0, "127.0.0.1")})) for i in range(world)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(10)
-    return [made[i] for i in range(world)]
+def raises(rank, world, seen):
+    if rank == 1:
+        raise KeyError("as expected")
+    try:
+        dist.all_reduce(engine.ones(4))
+    except dist.DistBackendError as error:
+        seen[rank] = str(error).startswith("all_reduce: rank 1 failed with KeyError: 'as expected'")
+    os._exit(0)
 
 
-@pytest.mark.parametrize("says_goodbye", [True, False])
-def test_who_went_first_is_named_though_others_are_heard_of_before(says_goodbye):
-    """Rank 1 goes, and its word reaches only rank 0, which goes because of that; 2 hears of 0, 3 of 2."""
-    links = linked(4)
-    word = links[1]._sockets[0]
-    if says_goodbye:
-        word.sendall(_HEADER.pack(_BYE, 0, 0, 0, 0))
-    word.shutdown(socket.SHUT_WR)
-    first = "rank 1 has left the process group" if says_goodbye else "rank 1 has ended or raised an error"
-    with pytest.raises(dist.DistBackendError, match=f"all_reduce: {first}(?!.*and after it)"):
-        links[0].receive([1], 0, 5, 10.0, "all_reduce")
-    links[0].close()
-    with pytest.raises(dist.DistBackendError, match=f"gather: {first}.*; and after it, rank 0 has left"):
-        links[2].receive([0], 0, 5, 10.0, "gather")
-    links[2].close()
-    with pytest.raises(dist.DistBackendError, match=f"scatter: {first}.*; and after it, rank 2 has left"):
-        links[3].receive([2], 0, 5, 10.0, "scatter")
-    links[1].close(), links[3].close()
-
-
-def test_a_send_that_fails_tells_how_the_other_went():
-    """The system refuses the send before the thread that reads has come to the goodbye."""
-    links = linked(2)
-    told = []
-
-    def send():
-        with pytest.raises(dist.DistBackendError) as error:
-            links[0].send(1, 0, 5, 0, 0, b"x", 10.0, "broadcast")
-        told.append(str(error.value))
-
-    failed = threading.Thread(target=send)
-    with links[0]._arrived:  # what is read can't be noted yet
-        links[1].close()
-        links[0]._sockets[1].shutdown(socket.SHUT_WR)
-        failed.start()
-        time.sleep(0.2)
-    failed.join(10)
-    assert told == ["broadcast: rank 1 has left the process group (destroy_process_group) early"]
-    links[0].close()
+def test_who_raises_is_named_with_the_error(tmp_path):
+    seen = engine.zeros(3).share_memory_()
+    with pytest.raises(mp.ProcessRaisedException, match="as expected"):
+        together(raises, 3, tmp_path, seen)
+    assert seen.tolist() == [1, 0, 1]
 
 
 def ends(rank, world, done):
@@ -173,7 +135,7 @@ def ends(rank, world, done):
     if rank == 0:
         assert [f.item() for f in found] == [1, 2, 3]
         assert dist.recv(x) == 2 and x.item() == 3  # from any of those that are still there
-        with pytest.raises(dist.DistBackendError, match=r"send: rank \d has ended .*"):
+        with pytest.raises(dist.DistBackendError, match=r"recv: rank \d has ended .*"):
             dist.recv(x)
     done[rank] = 1
     os._exit(0)
@@ -198,19 +160,36 @@ def test_a_silent_process_is_named(tmp_path):
 
 
 def disagree(rank, world, told):
-    with pytest.raises(RuntimeError, match="rank 1 called broadcast while rank 0 called all_reduce"):
-        if rank == 0:
-            dist.all_reduce(engine.ones(2))
-        else:
-            dist.broadcast(engine.ones(2), 0)
-    dist.barrier()
-    with pytest.raises(RuntimeError, match=r"sent \d float32 values where rank \d expected \d"):
-        dist.all_reduce(engine.ones(2 + rank))
-    dist.barrier()
-    late = timedelta(seconds=0.2)
+    x = engine.ones(2)
+    with pytest.raises(
+        dist.DistBackendError, match=r"different collectives: rank 0 called all_reduce\(SUM\) .*; rank 1 called broadcast of 2"
+    ):
+        dist.all_reduce(x) if rank == 0 else dist.broadcast(x, 0)
+    with pytest.raises(
+        dist.DistBackendError, match=r"rank 0 called all_reduce\(SUM\) of 2 .*; rank 1 called all_reduce\(MAX\) of 2"
+    ) as error:
+        dist.all_reduce(x, [R.SUM, R.MAX][rank])
+    assert str(error.value).count("test_distributed_failures.py:") == 2  # the lines of both
+    for n in (2, 50_000):  # of which the second would not travel in the frame
+        with pytest.raises(dist.DistBackendError, match=rf"rank 0 called .* of {n} float32 .*; rank 1 called .* of {n + 1} float32"):
+            dist.all_reduce(engine.ones(n + rank))
+        with pytest.raises(dist.DistBackendError, match=rf"of {n} float64 values at .* of {n} int64 values at "):
+            dist.all_reduce(engine.ones(n, dtype=[engine.float64, engine.int64][rank]))
+    with pytest.raises(dist.DistBackendError, match=r"all_to_all: rank 0 sent 1 float32 values where rank 1 expected 2"):
+        dist.all_to_all(
+            [engine.ones(1 + (rank == 1 and i == 0)) for i in range(2)], [engine.ones(1 + (rank == 1 and i == 1)) for i in range(2)]
+        )
+    if rank == 0:
+        dist.send(engine.ones(3), 1)
+    else:
+        with pytest.raises(dist.DistBackendError, match="recv: rank 0 sent 3 float32 values where rank 1 expected 2 float64"):
+            dist.recv(engine.ones(2, dtype=engine.float64), 0)
+    assert x.tolist() == [1, 1]  # nothing has been written
+    dist.all_reduce(x)
+    assert x.tolist() == [2, 2]  # and the group goes on
     if rank == 0:
         with pytest.raises(RuntimeError, match="Rank 1 failed to pass monitoredBarrier in 200 ms"):
-            dist.monitored_barrier(timeout=late)
+            dist.monitored_barrier(timeout=timedelta(seconds=0.2))
         told[0] = 1
     while not told[0]:  # until then rank 1 is silent
         time.sleep(0.02)
@@ -220,17 +199,47 @@ def test_processes_that_disagree(tmp_path):
     together(disagree, 2, tmp_path, engine.zeros(1).share_memory_())
 
 
-def test_strangers_are_not_let_in(tmp_path):
-    """Whoever does not know the job's secret is turned away, and the job starts all the same."""
-    store, made = dist.HashStore(), {}
-    first = threading.Thread(target=lambda: made.update(a=Links(0, 2, store, 10.0, "127.0.0.1")))
-    first.start()
-    host, port = store.get("address/0").decode().split()
-    with socket.create_connection((host, int(port)), 5) as stranger:
-        stranger.sendall(b"0" * 32 + b"\x01\0\0\0")
-        assert stranger.recv(1) == b""
-    made["b"] = Links(1, 2, store, 10.0, "127.0.0.1")
-    first.join(10)
-    made["b"].send(0, 0, 5, 0, 0, numpy.arange(3, dtype=numpy.uint8), 5.0)
-    assert made["a"].receive([1], 0, 5, 5.0, "send")[3].tolist() == [0, 1, 2]
-    made["a"].close(), made["b"].close()
+def expires(rank, world):
+    if rank == 1:
+        got = dist.irecv(engine.zeros(2), 0)
+        with pytest.raises(dist.DistBackendError, match=r"send or recv: rank 1 timed out after 0.2 s, waiting for rank 0"):
+            got.wait(timedelta(seconds=0.2))
+        impatient = dist.new_group(timeout=timedelta(seconds=0.2))
+        with pytest.raises(dist.DistBackendError, match=r"send or recv: rank 1 timed out after 0.2 s"):
+            dist.recv(engine.zeros(2), 0, group=impatient)
+        dist.barrier()
+        x = engine.zeros(2)
+        assert dist.recv(x, 0, group=impatient) == 0 and x.tolist() == [3, 3]  # the message does not go to the receive that has expired
+        assert got.wait()  # without an error of its own, it goes on
+    else:
+        impatient = dist.new_group(timeout=timedelta(seconds=0.2))
+        dist.barrier()
+        sent = dist.isend(engine.ones(2) * 3, 1, group=impatient)
+        dist.send(engine.ones(2), 1)
+        assert sent.wait()
+    child = mp.get_context("fork").Process(target=forked, args=(rank,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
+    dist.barrier()
+
+
+def forked(rank):
+    assert dist.get_rank() == rank  # as datasets ask in a worker
+    with pytest.raises(RuntimeError, match="a forked process, such as a worker of a DataLoader, can't call collectives"):
+        dist.barrier()
+
+
+def test_what_has_expired_and_what_is_forked(tmp_path):
+    together(expires, 2, tmp_path)
+
+
+def comes_not(rank, world, path):
+    if rank == 0:
+        os._exit(0)
+    with pytest.raises(dist.DistError, match=r"rank 1: (no connection from rank\(s\) \[0\]|rank 0 has ended before)"):
+        dist.init_process_group("gloo", f"file://{path}", timedelta(seconds=0.5), world, rank)
+
+
+def test_a_process_that_does_not_come_is_named(tmp_path):
+    mp.start_processes(comes_not, (2, str(tmp_path / "met")), nprocs=2, start_method="fork")

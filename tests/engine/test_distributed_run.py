@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -42,22 +44,64 @@ def test_launcher(tmp_path):
 
 def test_launcher_ends_all_when_one_fails(tmp_path):
     done = launched(tmp_path, "--fail")
-    assert done.returncode == 1 and "ValueError: on purpose" in done.stderr and "local rank 1" in done.stderr
+    assert done.returncode == 1
+    first, _, then = done.stderr.partition("ValueError: on purpose\n")  # the traceback of the cause comes first, from the script's line on
+    assert first.startswith("Traceback") and first.count("File ") == 1 and "script.py" in first
+    assert then == "rank 0 ended because rank 1 failed with ValueError: on purpose\n"
 
 
-def test_launcher_refuses(capsys):
+def test_launcher_refuses(capsys, tmp_path, monkeypatch):
     from engine.distributed import run
 
-    assert run.main(["--nproc_per_node=none", "x.py"]) == 2 and "expected a number" in capsys.readouterr().err
+    monkeypatch.setattr(run.subprocess, "Popen", None)  # nothing may be started
+    for name in run.ALLOCATIONS:
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "x.py").touch()
+    (tmp_path / "hostfile").write_text("# nothing\n")
     for arguments, said in (
-        (["--max-restarts=3", "--nnodes=2"], "with several machines processes are not started again"),
+        (["--nproc_per_node=none"], "--nproc_per_node: expected a number"),
+        (["--nproc_per_node=0"], "--nproc_per_node: expected a number"),
+        (["--max-restarts=-1"], "--max_restarts: expected a number of at least 0, got -1"),
         (["--nnodes=1:2"], "--nnodes: expected a number, got '1:2'"),
         (["--nnodes=0"], "--nnodes: expected a number, got '0'"),
-        (["--nnodes=2", "--node-rank=2"], "--node_rank: expected 0 to 1, got 2"),
+        (["--nnodes=2"], "--nnodes=2: which machines?"),
+        (["--nnodes=3", "--hosts=a,b"], "--nnodes: 3 machines, but --hosts has 2"),
+        (["--nnodes=2", "--node-rank=1"], "--node_rank: expected 0, got 1"),
+        (["--hosts=a:x"], "--hosts: expected machines such as a:4,b:4, or the path of a hostfile, got 'a:x'"),
+        (["--hosts=a:0"], "got 'a:0'"),
+        (["--hosts=-x:1"], "got '-x:1'"),
+        (["--hosts=a,,b"], "got ''"),
+        (["--hosts=a:2,a:2"], "--hosts: a is there twice"),
+        ([f"--hosts={tmp_path}/none"], "cannot be read"),
+        ([f"--hosts={tmp_path}/hostfile"], "--hosts: there is no machine in"),
+        (["--master_port=70000"], "--master_port: expected a port from 0 to 65535, got 70000"),
+        (["--rdzv_endpoint=here:there"], "--rdzv_endpoint: expected host:port, got 'here:there'"),
+        (["--rdzv_id=../up"], "--rdzv_id: expected a name, got '../up'"),
         (["--tee=4"], "--tee: expected 0, 1, 2 or 3"),
         (["-r", "1:3"], "--redirects: expected local ranks below 1, got '1'"),
     ):
-        assert run.main([*arguments, "x.py"]) == 2 and said in capsys.readouterr().err
+        assert run.main([*arguments, str(tmp_path / "x.py")]) == 2 and said in capsys.readouterr().err, arguments
+    assert run.main(["no_such_file.py"]) == 2 and "there is no file 'no_such_file.py'" in capsys.readouterr().err
+    monkeypatch.setattr("engine.distributed.seats.Path.exists", lambda path: path.name == "x.py")
+    monkeypatch.setattr("engine.distributed.seats.shutil.which", lambda name: None)
+    assert run.main([str(tmp_path / "x.py")]) == 2 and 'pip install "gradient-workbench[cluster]"' in capsys.readouterr().err
+
+
+def test_several_machines(tmp_path, monkeypatch):
+    """The command line, and the variables of each rank; only one machine is here to run it."""
+    from engine.distributed import child, run
+
+    (tmp_path / "hostfile").write_text("a slots=2  # as Kubernetes' MPI operator writes it\nb slots=3\n")
+    for given in ("a:2,b:3", str(tmp_path / "hostfile")):
+        command, job = run.plan(run.parser().parse_args([f"--hosts={given}", "--master_port=1234", "-m", "x"]))
+        assert command[command.index("--host") + 1] == "a:2,b:3" and command[command.index("-n") + 1] == "5"
+    found = []
+    for rank in range(5):
+        monkeypatch.setenv("OMPI_COMM_WORLD_RANK", str(rank))
+        monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "5")
+        mine = child.variables(job | {"attempt": 0})
+        found.append(" ".join(mine[name] for name in ("GROUP_RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")))
+    assert found == ["0 0 2 a 1234", "0 1 2 a 1234", "1 0 3 a 1234", "1 1 3 a 1234", "1 2 3 a 1234"]
 
 
 ROLES = """
@@ -69,6 +113,11 @@ if "--once" in sys.argv and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" and 
     sys.exit(3)
 if "--always" in sys.argv:
     sys.exit(3)
+if "--kill" in sys.argv and os.environ["RANK"] == "1":
+    os.kill(os.getpid(), 9)
+if "--kill" in sys.argv or "--wait" in sys.argv:
+    import time
+    time.sleep(600)
 """
 
 
@@ -99,3 +148,22 @@ def test_all_are_started_again(tmp_path):
     assert status == 0 and {"0 0 2 default 1", "1 1 2 default 1"} <= set(shown) and errors.count("started again") == 1
     status, shown, errors = run_roles(tmp_path, ["--max_restarts=1"], "--always")
     assert status == 1 and errors.count("started again (1 of 1)") == 1 and "ended with exit code 3" in errors
+
+
+def test_all_end_when_one_is_killed(tmp_path):
+    status, _, errors = run_roles(tmp_path, [], "--kill")
+    assert status == 1 and "rank 1 of" in errors and "was killed by SIGKILL" in errors and "prterun" not in errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_all_end_with_the_launcher(tmp_path, number):
+    script = tmp_path / "roles.py"
+    script.write_text(ROLES.replace("os.environ[n] for n in names", "[str(os.getpid())]"))
+    how = [sys.executable, "-m", "engine.distributed.run", "--nproc_per_node=2", "--no-torch-name", str(script), "--wait"]
+    with subprocess.Popen(how, cwd=ROOT, stdout=subprocess.PIPE, text=True) as started:
+        pids = [int(started.stdout.readline()) for _ in range(2)]
+        started.send_signal(number)
+        assert started.stdout.read() == "" and started.wait() == 128 + number  # mpiexec and the processes hold the pipe as long as they run
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)

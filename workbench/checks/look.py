@@ -9,7 +9,7 @@ from weakref import ref
 from .. import protocol
 from ..protocol.checks import Finding
 from ..recording.recording import Recording
-from . import errors, health, losses, not_finite, reach, registered, replaced, shapes, training, waiting
+from . import distributed, errors, health, losses, not_finite, reach, registered, replaced, shapes, training, waiting
 from .case import Case, place, several
 
 ORDER = {"error": 0, "warning": 1, "note": 2}
@@ -44,7 +44,12 @@ def look(recording: Recording, optimizers: Iterable[ref] = (), thorough: bool = 
     checks: list[Callable[[], list[Finding]]] = [lambda: shapes.check(case) or errors.check(case)]
     checks += [lambda: not_finite.check(case, thorough), lambda: losses.check(case)]
     checks += [lambda: reach.check(case, thorough), lambda: registered.check(case, thorough)]
-    checks += [lambda: training.check(case, thorough), lambda: health.check(case, thorough), lambda: waiting.check(case)]
+    checks += [
+        lambda: training.check(case, thorough),
+        lambda: health.check(case, thorough),
+        lambda: waiting.check(case),
+        lambda: distributed.check(case),
+    ]
     found = [one for check in checks for one in _done(check, case)]
     consequences = set().union(*[MADE_BY.get(one.code, set()) for one in found]) if found else set()
     causes = sorted((replaced.told(case, one) for one in found if one.code not in consequences), key=lambda one: ORDER[one.severity])

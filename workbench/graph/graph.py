@@ -100,7 +100,7 @@ class Graph:
     def whole(self) -> dict[str, Any]:
         """The whole graph as JSON, which callers must not change: for a recording that has ended it is made once and cached."""
         r = self.recording
-        stamp = (r.count, r.root, r.title, r.dropped, self.view)
+        stamp = (r.name, r.count, r.root, r.title, r.dropped, self.view)
         if self._told is not None and self._told[0] == stamp:
             return self._told[1]
         told = self.message().to_json()

@@ -27,7 +27,7 @@ def follow() -> None:
         return
     _following, _running = shell, True  # this call itself runs in a cell
     kernel = getattr(shell, "kernel", None)
-    if kernel is not None and title() != "In [0]":
+    if kernel is not None and number():
         _current = kernel.get_parent("shell").get("metadata", {}).get("cellId")
         note(shell.history_manager.input_hist_raw[-1], number(), _current)
     shell.events.register("pre_run_cell", _begins)
@@ -42,7 +42,17 @@ def running() -> bool:
 
 def title() -> str:
     """The label of the running cell, such as "In [3]"; "" outside IPython."""
-    return "" if get_ipython() is None else f"In [{number()}]"
+    return "" if get_ipython() is None else label(number())
+
+
+def on_engine() -> bool:
+    """Whether this kernel is an engine of ipyparallel, whose cells begin with `%%px` in a notebook of another kernel."""
+    return type(getattr(get_ipython(), "kernel", None)).__module__.startswith("ipyparallel.")
+
+
+def label(count: int) -> str:
+    """The label of a cell by its number, such as "In [3]"."""
+    return f"{'%%px' if on_engine() else 'In'} [{count}]"
 
 
 def number() -> int:
@@ -84,12 +94,12 @@ def _ended(result: Any) -> None:
 
 def note(raw_cell: str, count: int, cell_id: str | None) -> None:
     """Note that the cell with this text is now In [count]."""
-    _texts[f"In [{count}]"] = raw_cell
+    _texts[label(count)] = raw_cell
     if cell_id is not None:
-        _latest[cell_id] = f"In [{count}]"
+        _latest[cell_id] = label(count)
     name = file_name(raw_cell, count)
     if name is not None:
-        _places[name] = (f"In [{count}]", cell_id if cell_id is not None else _places.get(name, ("", None))[1])
+        _places[name] = (label(count), cell_id if cell_id is not None else _places.get(name, ("", None))[1])
 
 
 def file_name(raw_cell: str, count: int) -> str | None:
@@ -108,5 +118,5 @@ def place(file: str) -> tuple[str, str | None] | None:
     found = _places.get(file)
     shell = get_ipython()
     if found is None and shell is not None and file in getattr(shell.compile, "_filename_map", {}):
-        found = _places[file] = (f"In [{shell.compile._filename_map[file]}]", None)
+        found = _places[file] = (label(shell.compile._filename_map[file]), None)
     return found

@@ -30,7 +30,52 @@ _MISSING = """export default { render({ el }) {
 } };"""
 
 
-class View(anywidget.AnyWidget):
+class Widget(anywidget.AnyWidget):
+    """The front end's view, which loads its code and exchanges messages with this object.
+
+    The first message may come, in another thread, before `__init__` has returned, so what `_asked` needs is set before it is called.
+    """
+
+    # A saved notebook may keep the state of each widget, including its code; so it holds only a loader that requests the view.
+    _esm = _LOADER.read_text(encoding="utf-8") if _BUILT.exists() else _MISSING
+    _bundle = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self) -> None:
+        self._line = ""
+        super().__init__(_bundle=bundle()[0])
+        comm.direct(self.comm, self._handle_msg)
+
+    def _asked(self, message: Any) -> None:
+        """Answer a message from the front end."""
+        raise NotImplementedError
+
+    def _stills(self) -> dict[str, str]:
+        """Static output for a page without a kernel, by MIME type."""
+        raise NotImplementedError
+
+    def _say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
+        message, buffers = pack(message, buffers)
+        self.send(message, buffers or None)
+
+    def _handle_custom_msg(self, content: Any, buffers: Any) -> None:
+        if isinstance(content, dict) and "bundle" in content:
+            name, code = bundle()
+            self.send({"bundle": name}, [code])
+        else:
+            self._asked(content)
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        stills = {kind: readable(still, len(still)) for kind, still in self._stills().items()}
+        self._line = stills["text/plain"].partition("\n")[0]  # the widget's own bundle also uses the repr
+        try:
+            made = super()._repr_mimebundle_(**kwargs)
+        finally:
+            self._line = ""
+        data, metadata = made if isinstance(made, tuple) else (made or {}, {})
+        return {**data, **stills}, metadata
+
+
+class View(Widget):
     """An interactive view in a notebook. Display it, or move its backward pass from code; the page follows.
 
     Attributes:
@@ -42,34 +87,23 @@ class View(anywidget.AnyWidget):
         findings: the findings of the checks on what is shown, most serious first.
     """
 
-    # A saved notebook may keep the state of each widget, including its code; so it holds only a loader that requests the view.
-    _esm = _LOADER.read_text(encoding="utf-8") if _BUILT.exists() else _MISSING
-    _bundle = traitlets.Unicode().tag(sync=True)
-
     def __init__(self, session: Session) -> None:
-        super().__init__(_bundle=bundle()[0])
-        self._line = ""
-        comm.direct(self.comm, self._handle_msg)
         self.session = session
         self.client = session.connect(self._say)
         self.client.opened = False
-        self.on_msg(self._heard)
+        super().__init__()
         session.busy, session.to_side_panel = cells.running, comm.follow
         cells.follow()
         cells.shown(session)
         if session.graph.view != "tensor":  # inspecting one tensor does not replace the graph in the side panel
             comm.follow(session)
 
-    def _say(self, message: dict[str, Any], buffers: list[bytes]) -> None:
-        message, buffers = pack(message, buffers)
-        self.send(message, buffers or None)
+    def _asked(self, message: Any) -> None:
+        self.client.receive(message)
 
-    def _heard(self, _: Any, content: Any, buffers: Any) -> None:
-        if isinstance(content, dict) and "bundle" in content:
-            name, code = bundle()
-            self.send({"bundle": name}, [code])
-        else:
-            self.client.receive(content)
+    def _stills(self) -> dict[str, str]:
+        with self.session.lock:
+            return self.session.stills()
 
     # -- the pass, from code ----------------------------------------------------------------------------------------------------
 
@@ -150,19 +184,6 @@ class View(anywidget.AnyWidget):
                 self.session.close()
                 comm.closed(self.session)
         super().close()
-
-    # -- stills -----------------------------------------------------------------------------------------------------------------
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        with self.session.lock:
-            stills = {kind: readable(still, len(still)) for kind, still in self.session.stills().items()}
-        self._line = stills["text/plain"].partition("\n")[0]  # the widget's own bundle also uses the repr
-        try:
-            made = super()._repr_mimebundle_(**kwargs)
-        finally:
-            self._line = ""
-        data, metadata = made if isinstance(made, tuple) else (made or {}, {})
-        return {**data, **stills}, metadata
 
     def __repr__(self) -> str:
         if self._line:

@@ -40,6 +40,7 @@ from .memory import (
     Window,
 )  # fmt: skip
 from .model import ActivationRow, AskModel, AskSampleGradients, ModelHealth, ParameterRow, SampleGradients
+from .ranks import AskRank, Ranks
 from .read import BadMessage, Postponed, Refused, read
 from .series import AskSeries, Series, TensorSeries
 from .steps import AskNorms, Contribution, Norms, Offer, Step, Stepped, Stepper, StepTo

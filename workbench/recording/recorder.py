@@ -285,6 +285,8 @@ class Recorder(observe.Observer):
             if subject not in self._loaders:
                 self._loaders.add(subject)
                 self._load_begins(sys._getframe(2))
+                if (loader := getattr(subject, "_loader", None)) is not None:
+                    self.recording.witness.loaded(self.recording, loader)
             self._loading = self._loading or not self.resting
             self.resting = True
         if self.resting:

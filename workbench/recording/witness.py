@@ -65,6 +65,17 @@ class Mode(NamedTuple):
     passes: int  # passes begun before it
 
 
+class Load(NamedTuple):
+    """A pass over a DataLoader."""
+
+    sampler: str  # the class of its sampler
+    identity: int  # of the sampler
+    epoch: int  # of a DistributedSampler; -1 for others
+    shuffle: bool  # whether a DistributedSampler draws an order
+    dataset: str  # the class of its dataset
+    rows: int
+
+
 class Accumulated(NamedTuple):
     """A parameter was updated with a gradient that accumulated over an earlier update."""
 
@@ -109,6 +120,7 @@ class Witness:
         self.passes: list[Pass] = []
         self.updates: list[Update] = []
         self.modes: list[Mode] = []
+        self.loads: list[Load] = []
         self.optimizers: dict[int, ref] = {}
         self.given: dict[int, ref] = {}  # identity of a parameter given to an optimizer -> the parameter
         self._accumulated: list[Accumulated] = []
@@ -167,6 +179,13 @@ class Witness:
         """A module is called."""
         if has_mode(type(module)) and getattr(module, "p", 1) != 0:
             self.modes.append(Mode(scope, module.training, self.tracks(), len(self.passes)))
+
+    def loaded(self, r: Recording, loader: Any) -> None:
+        """A pass over a DataLoader begins."""
+        sampler = loader.sampler
+        if len(self.loads) < MOST:
+            kinds = type(sampler).__name__, id(sampler), getattr(sampler, "epoch", -1), getattr(sampler, "shuffle", False)
+            self.loads.append(Load(*kinds, type(loader.dataset).__name__, r.count))
 
     def begins(self, r: Recording, roots: tuple, plan: list, where: Where) -> None:
         """A backward pass begins."""

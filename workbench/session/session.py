@@ -34,7 +34,7 @@ recent: Recent[Session] = Recent()  # every session still in use, oldest first
 # Modules that register handlers. They are above this one, so it imports them by name, when the first view asks.
 MODULES = ("session.whole", "session.overlay", "session.faces", "backward.answers", "backward.breakpoint_answers")
 MODULES += ("training.answers", "checks.answers", "teach.answers", "tensors.answers", "tensors.compared")
-MODULES += ("memory_use.answers", "profiling.answers", "whatif.answers", "exporting.answers")
+MODULES += ("distributed.answers", "memory_use.answers", "profiling.answers", "whatif.answers", "exporting.answers")
 
 
 @cache
@@ -84,6 +84,7 @@ class Session:
         self.passes: list[Stepper] = []  # every pass that the code ran; `stepper` is the one shown
         self.training: Any = None  # the loop that the view controls: training.Loop
         self.lesson: Any = None  # teach.lesson.Lesson
+        self.among: Any = None  # the process that this is, among those of a job: distributed.across.Among
         self.modes: protocol.Modes | None = None  # forward against reverse mode
         self.breakpoints = breakpoints.kept
         self.until: list[breakpoints.Breakpoint] = []  # where the code itself wants the pass to stop

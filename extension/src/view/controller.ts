@@ -27,6 +27,7 @@ export class Controller {
   readonly askers = new Set<(state: State) => Request | null>(); // the requests of each view's chosen pane
   private facesOf: unknown = null; // the nodes whose faces were requested; another iteration of a loop has other ones
   private facesAsked = new Set<number>();
+  private wishedRank = -1; // -1: none
   private busy = false;
   private filling = false;
   private wish: Omit<StepTo, "type" | "v" | "id" | "then"> | null = null;
@@ -179,6 +180,18 @@ export class Controller {
     if (!pass || pass.index >= pass.total) return this.pause();
     clearTimeout(this.timer);
     this.timer = setTimeout(() => void this.step("next"), PLAY / this.speed);
+  }
+
+  /** Shows the graph of another process; the selection stays. While an answer is on its way, only the latest wish is kept. */
+  async rank(to: number): Promise<void> {
+    const waits = this.wishedRank >= 0;
+    this.wishedRank = to;
+    if (waits) return;
+    while (this.wishedRank !== (answered(this.store.state, "ranks")?.message.rank ?? -1)) {
+      if (!(await this.ask({ type: "ask_rank", rank: this.wishedRank }))) break;
+    }
+    this.wishedRank = -1;
+    this.inspect(null, false, true);
   }
 
   select(node: number): void {

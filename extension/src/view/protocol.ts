@@ -926,6 +926,17 @@ export interface Problem {
   node: number;
 }
 
+/** Which process the graph is of. */
+export interface Ranks {
+  type: "ranks";
+  v: number;
+  re: number | null;
+  recording: string;
+  rank: number;
+  size: number;
+  sentences: string[];
+}
+
 /** The result of re-running the recorded program with other values. */
 export interface Reran {
   type: "reran";
@@ -1231,6 +1242,14 @@ export interface AskPredictions {
   node: number;
 }
 
+/** Show the graph of another process. The answer is the graph and all that belongs to it, then its `Ranks`. */
+export interface AskRank {
+  type: "ask_rank";
+  v: number;
+  id: number;
+  rank: number;
+}
+
 export interface AskSampleGradients {
   type: "ask_sample_gradients";
   v: number;
@@ -1377,8 +1396,8 @@ export interface TurnPage {
   follow: boolean;
 }
 
-export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Level | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Offer | Paths | Predictions | Problem | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Together | Training | Why | Window;
-export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | ToSidePanel | Train | TurnPage;
+export type ToView = Breakpoints | Bytes | CellRuns | Checked | Compared | Editable | Exported | Faces | FanOut | Findings | Flags | Forks | Graph | InSidePanel | Inspected | Lesson | Level | Local | Memory | Metric | ModelHealth | Modes | Moment | Norms | Offer | Paths | Predictions | Problem | Ranks | Reran | SampleGradients | Slopes | Stepped | Stepper | TensorElement | TensorSeries | Timing | Together | Training | Why | Window;
+export type ToKernel = AnswerQuestion | AskBytes | AskCompare | AskEdit | AskElement | AskExport | AskFaces | AskFanOut | AskFindings | AskLocal | AskMemory | AskMetric | AskModel | AskMoment | AskNorms | AskPaths | AskPredictions | AskRank | AskSampleGradients | AskSeries | AskSlopes | AskTiming | AskWhy | AskWindow | Break | CheckRule | ForkPass | Inspect | Ready | Rerun | StepTo | ToSidePanel | Train | TurnPage;
 
 /** The `type` of every message that this view understands. */
-export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "level", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "offer", "paths", "predictions", "problem", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "together", "training", "why", "window"];
+export const TO_VIEW: readonly string[] = ["breakpoints", "bytes", "cell_runs", "checked", "compared", "editable", "exported", "faces", "fan_out", "findings", "flags", "forks", "graph", "in_side_panel", "inspected", "lesson", "level", "local", "memory", "metric", "model_health", "modes", "moment", "norms", "offer", "paths", "predictions", "problem", "ranks", "reran", "sample_gradients", "slopes", "stepped", "stepper", "element", "tensor_series", "timing", "together", "training", "why", "window"];

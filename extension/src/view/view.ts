@@ -19,6 +19,7 @@ import { layout, type Scene } from "./graph/layout";
 import { marksOf } from "./graph/marks";
 import { MemoryPane } from "./panes/memory";
 import { Presenter } from "./presenter";
+import { RanksBar } from "./ranks";
 import { Panel } from "./panes/panel";
 import { splitter } from "./splitter";
 import type { Recording, State, Store } from "./store";
@@ -61,6 +62,7 @@ export class View {
   private readonly commands: Commands;
   private readonly panel: Panel;
   private readonly bar: StepperBar;
+  private readonly ranks: RanksBar;
   private readonly training: TrainingBar;
   private readonly toolbar: Toolbar;
   private readonly keys = new Help();
@@ -123,6 +125,7 @@ export class View {
     });
     this.panel = new Panel(this.controller, () => this.dark, prefix);
     this.bar = new StepperBar(this.controller, prefix);
+    this.ranks = new RanksBar(this.controller);
     this.training = new TrainingBar(this.controller);
     this.toolbar = new Toolbar(this.commands, this.status);
     const stage = h("div", { class: "stage" }, this.pane.element, this.list, this.empty);
@@ -143,7 +146,7 @@ export class View {
       "div",
       { class: `root only-${parts}`, "data-testid": "wb-root" },
       parts === "details" ? null : this.toolbar.element,
-      ...(parts === "graph" ? [] : [this.training.element, this.bar.element]),
+      ...(parts === "graph" ? [] : [this.ranks.element, this.training.element, this.bar.element]),
       this.alert.element,
       main,
       this.below && h("div", { class: "below" }, this.below.element),
@@ -242,6 +245,7 @@ export class View {
     if (this.setting.parts !== "details") this.picture(state, before);
     if (this.setting.parts !== "graph") {
       this.bar.update(state);
+      this.ranks.update(state);
       this.training.update(state);
       this.panel.update(state, before, this.gradients);
     }

@@ -86,6 +86,7 @@ export class FakeKernel implements Transport {
   brief = false; // send a step's own message only, as of a pass with thousands of them
   readonly broken = new Set<number>(); // nodes with a breakpoint
   readonly conditions: string[] = [];
+  processes = 1;
   mode: "live" | "paused" = "live";
   passes = ["loss"];
   delay = 5;
@@ -137,9 +138,18 @@ export class FakeKernel implements Transport {
     return { node, value: scalar ? values[0]! : null, health, ...kept, base: -1, version: 0 };
   }
 
+  private ranks(re: number | null, rank: number): object {
+    const sentences = ["Each rank has its own data: x."];
+    return { type: "ranks", v: VERSION, re, recording: this.recording, rank, size: this.processes, sentences };
+  }
+
   private answer(request: ToKernel): void {
-    if (request.type === "ready") {
+    if (request.type === "ask_rank") {
       for (const graph of this.builder.graphs(this.recording)) this.push(graph);
+      this.push(this.ranks(request.id, request.rank));
+    } else if (request.type === "ready") {
+      for (const graph of this.builder.graphs(this.recording)) this.push(graph);
+      if (this.processes > 1) this.push(this.ranks(null, 0));
       if (!this.plan.length) return;
       const start = { recording: this.recording, index: this.index, failed: false, sentence: "The pass has not started." };
       const passes = { number: 0, passes: this.passes, stopped: "", runs: false };

@@ -1,0 +1,5 @@
+"""`torch.distributed.elastic.multiprocessing`: `errors.record`."""
+
+from . import errors
+
+__all__ = ["errors"]
