@@ -152,14 +152,13 @@ class Cluster:
         from ipyparallel.error import RemoteError
 
         error = result.error_in_exec
-        client: Any = self.client
-        interrupted = isinstance(error, KeyboardInterrupt) and client is not None and client.outstanding
+        interrupted = isinstance(error, KeyboardInterrupt) and bool(getattr(self.client, "outstanding", ()))
         if not interrupted and not isinstance(error, RemoteError):
             return
         try:
             if interrupted:
                 self.interrupt()
-                client.wait(timeout=self._seconds)
+                self.client.wait(timeout=self._seconds)
             self.reset()
         except (RuntimeError, TimeoutError, RemoteError) as error:
             print(f"wb.cluster: {error}", file=sys.stderr)
