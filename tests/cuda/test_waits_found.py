@@ -108,7 +108,7 @@ def test_a_value_read_now_and_then_is_no_finding(slow):
 def test_copies_from_pageable_memory_are_found(stand_in, monkeypatch):
     """The copy itself takes long."""
     array = stand_in.cupy.array
-    monkeypatch.setattr(stand_in.cupy, "array", lambda *args, **kwargs: (time.sleep(0.002), array(*args, **kwargs))[1])
+    monkeypatch.setattr(stand_in.cupy, "array", lambda *args, **kwargs: (time.sleep(0.02), array(*args, **kwargs))[1])
     batch = engine.ones(4, 3)
 
     def each(loss, x):
