@@ -52,7 +52,7 @@ def measure(rank: int, world: int, folder: str, sizes: list[int]) -> None:
             "mpi": lambda a=a, b=b: raw.Allreduce(a, b),
         }
         times: dict[str, list[float]] = {name: [] for name in calls}
-        for _ in range(200 if size <= 1 << 16 else 60 if size <= 1 << 20 else 12):
+        for _ in range(150 if size <= 1 << 16 else 40 if size <= 1 << 20 else 9):
             for name, call in calls.items():
                 raw.Barrier()
                 times[name].append(timed(call))

@@ -2,8 +2,9 @@
 
     python benchmarks/ranks.py [--json FILE]          (needs two free cores)
 
-A multilayer perceptron with batches of 512, in one job of 2 ranks: in turns, rank 0 trains alone with the whole batch while rank 1 waits,
-both train on halves of it, and both do so while the board is drawn. Medians of the turns are compared.
+A multilayer perceptron with batches of 4,096, in one job of 2 ranks, in turns: rank 0 trains alone with the whole batch while rank 1
+waits; both train on halves of it without each other, which tells what the cores can do at most; both do so with DistributedDataParallel;
+and both do so while the board is drawn. Medians of the turns are compared.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from engine import nn
 from engine.nn.functional import cross_entropy
 from workbench.distributed.ask import EVERY, Ranks
 
-BATCH, WIDTH, TURNS, STEPS = 512, 1024, 25, 4
+BATCH, WIDTH, TURNS, STEPS = 4096, 1024, 11, 2
 
 
 class Drawn:
@@ -60,11 +61,13 @@ def measure(rank: int, folder: str) -> None:
     model = nn.parallel.DistributedDataParallel(alone)
     x, y = engine.randn(BATCH, 256), engine.randint(0, 10, (BATCH,))
     half = slice(rank * BATCH // 2, (rank + 1) * BATCH // 2)
-    times: dict[str, list[float]] = {"one": [], "two": [], "board": []}
+    times: dict[str, list[float]] = {"one": [], "apart": [], "two": [], "board": []}
     for _ in range(TURNS):
         dist.barrier()
         if rank == 0:
             times["one"].append(trained(alone, x, y))
+        dist.barrier()
+        times["apart"].append(trained(alone, x[half], y[half]))
         dist.barrier()
         times["two"].append(trained(model, x[half], y[half]))
         board = Ranks(model, 10, Drawn())
@@ -89,6 +92,7 @@ def measure(rank: int, folder: str) -> None:
         medians = {name: statistics.median(values) for name, values in times.items()}
         cost = statistics.median(b / a for a, b in zip(times["two"], times["board"], strict=True)) - 1
         found = {"ms": {name: 1000 * value for name, value in medians.items()}, "speedup": medians["one"] / medians["two"]}
+        found["at most"] = medians["one"] / medians["apart"]
         found |= {"board": cost, "seconds until a pause is shown": [min(shown), statistics.median(shown), max(shown)]}
         Path(folder, "found.json").write_text(json.dumps(found))
 
@@ -101,7 +105,9 @@ def main() -> None:
         mp.spawn(measure, (folder,), nprocs=2)
         found = json.loads(Path(folder, "found.json").read_text())
     print("ms of a step: " + ", ".join(f"{name} {value:.1f}" for name, value in found["ms"].items()))
-    print(f"2 ranks are {found['speedup']:.2f} times as fast as one; the board costs {found['board']:.1%} of a step")
+    print(
+        f"2 ranks are {found['speedup']:.2f} times as fast as one, of {found['at most']:.2f} at most; the board costs {found['board']:.1%} of a step"
+    )
     print("a pause is shown after {:.2f} s at best, {:.2f} s (median), {:.2f} s at worst".format(*found["seconds until a pause is shown"]))
     if options.json:
         Path(options.json).write_text(json.dumps({"cores": os.cpu_count(), **found}, indent=1) + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -32,6 +33,7 @@ class Communicator(ABC):
 
     rank: int
     size: int
+    part = sys.maxsize  # bytes that one `all_reduce` should have at most
 
     @abstractmethod
     def all_reduce(self, array: Any, op: ReduceOp) -> Request:

@@ -43,7 +43,7 @@ _MANY = 16  # larger groups have no data in the frame, since each process receiv
 _TEXT = 256
 TAGS = 1 << 30  # tags from here on are the group's own
 OBJECTS, _BARRIER = TAGS, TAGS + 1
-_SPIN = 0.002  # seconds of busy waiting
+_SPIN, _SPIN_BYTE = 0.002, 2e-9  # seconds of busy waiting after each request, and for each byte
 _KEPT = 2000
 _ABANDONED: list[Work] = []  # ended by an error, but MPI may still write into their buffers
 _FUTURES = threading.Lock()  # so that a work that ends and a future that is made do not miss each other
@@ -93,6 +93,7 @@ class Work:
     ) -> None:
         self._group, self._steps, self._call, self._peers = group, steps, call, peers
         self._request: Request | None = None
+        self._moved = time.monotonic()  # when the last request was made
         self._turn = threading.Lock()
         self._over = False  # nothing is left to do here; after a time-out, others may still need this process
         self._done, self._error = False, None
@@ -107,7 +108,7 @@ class Work:
             return self._over
         try:
             while not self._over and (self._request is None or self._request.test()):
-                self._request = next(self._steps)
+                self._request, self._moved = next(self._steps), time.monotonic()
         except StopIteration:
             self._over = True
             self._end(None)
@@ -154,12 +155,13 @@ class Work:
         """Wait for completion, re-raising any error. Raises DistBackendError after `timeout`, a timedelta (default: the group's)."""
         limit = self._limit if timeout is None else timeout.total_seconds()
         entered = self._entered if timeout is None else self._group.clock()
-        spin, pause = time.monotonic() + _SPIN, 0.00002
+        pause = 0.00002
+        spin = _SPIN + (0.0 if self._call is None else _SPIN_BYTE * self._call.nbytes)  # MPI moves data while it is asked
         while not self._done:
             self._move()
             if self._done:
                 break
-            if time.monotonic() < spin:
+            if time.monotonic() - self._moved < spin:
                 os.sched_yield()
                 continue
             if self._group.clock() - entered > limit:
@@ -477,7 +479,10 @@ class ProcessGroup:
             yield self.comm.all_gather(mine, flat, [n * flat.itemsize for n in sizes])
         else:
             array, how = _for_mpi(flat, op)
-            yield self.carrier(array).all_reduce(array, how)
+            carrier = self.carrier(array)
+            step = max(1, carrier.part // array.itemsize)
+            for start in range(0, array.size, step):
+                yield carrier.all_reduce(array[start : start + step], how)
             if op is ReduceOp.AVG:
                 array /= len(self.ranks)
             if array.dtype.itemsize != flat.dtype.itemsize:

@@ -159,6 +159,8 @@ def _both(header: numpy.ndarray, array: numpy.ndarray) -> Any:
 class MpiCommunicator(Communicator):
     """The processes of an MPI communicator."""
 
+    part = 1 << 20  # Open MPI reduces 64 MB in parts of 1 MB in 0.4 of the time that it takes for the whole
+
     def __init__(self, comm: Any) -> None:
         comm.Set_errhandler(mpi().ERRORS_RETURN)
         self.comm, self.rank, self.size = comm, comm.Get_rank(), comm.Get_size()
