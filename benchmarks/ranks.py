@@ -105,10 +105,8 @@ def main() -> None:
         mp.spawn(measure, (folder,), nprocs=2)
         found = json.loads(Path(folder, "found.json").read_text())
     print("ms of a step: " + ", ".join(f"{name} {value:.1f}" for name, value in found["ms"].items()))
-    print(
     print(f"2 ranks are {found['speedup']:.2f} times as fast as one, of {found['at most']:.2f} at most")
     print(f"the board costs {found['board']:.1%} of a step")
-    )
     print("a pause is shown after {:.2f} s at best, {:.2f} s (median), {:.2f} s at worst".format(*found["seconds until a pause is shown"]))
     if options.json:
         Path(options.json).write_text(json.dumps({"cores": os.cpu_count(), **found}, indent=1) + "\n")
