@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -160,7 +161,8 @@ def test_all_end_with_the_launcher(tmp_path, number):
     script = tmp_path / "roles.py"
     script.write_text(ROLES.replace("os.environ[n] for n in names", "[str(os.getpid())]"))
     how = [sys.executable, "-m", "engine.distributed.run", "--nproc_per_node=2", "--no-torch-name", str(script), "--wait"]
-    with subprocess.Popen(how, cwd=ROOT, stdout=subprocess.PIPE, text=True) as started:
+    default = functools.partial(signal.signal, number, signal.SIG_DFL)  # a job in the background of a shell ignores SIGINT
+    with subprocess.Popen(how, cwd=ROOT, stdout=subprocess.PIPE, text=True, preexec_fn=default) as started:
         pids = [int(started.stdout.readline()) for _ in range(2)]
         started.send_signal(number)
         assert started.stdout.read() == "" and started.wait() == 128 + number  # mpiexec and the processes hold the pipe as long as they run

@@ -45,6 +45,8 @@ class Ranks:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         if screen is not None and self._monitor.group.rank() == 0:
+            board = self.board()
+            screen.draw(picture.html(board), repr(board))  # here, since the running cell is known to this thread only
             self._thread = threading.Thread(target=self._draws, args=(screen,), daemon=True, name="ranks")
             self._thread.start()
 
@@ -81,14 +83,12 @@ class Ranks:
     def _draws(self, screen: Screen) -> None:
         line = ""
         for number in itertools.count():
-            if not world.is_initialized() or world.monitor() is not self._monitor:
+            if self._ended.wait(EVERY) or not world.is_initialized() or world.monitor() is not self._monitor:
                 return
             board = self.board()
             if number % LINES == 0:
                 line = picture.time_line(board.calls)
             screen.draw(picture.html(board, line), repr(board))
-            if self._ended.wait(EVERY):
-                return
 
     def __repr__(self) -> str:
         return repr(self.board())
