@@ -129,7 +129,7 @@ ask(type="ask_rank", rank=2)
 
 
 def test_the_board_of_rank_0_is_drawn_while_the_cell_runs(kernel):
-    request = kernel.start("%%px\nimport time, workbench as wb; board = wb.ranks()\ntime.sleep(600)")
+    request = kernel.start("%%px\nimport time, workbench as wb; board = wb.ranks()\ntime.sleep(120)")
 
     def drawn(message):
         value = message["content"].get("data", {}).get("state", {}).get("value")
