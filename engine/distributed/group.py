@@ -14,7 +14,7 @@ import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy
@@ -62,27 +62,20 @@ class Call:
     dtype: Any  # of NumPy
     count: int
     nbytes: int
-    file: str
+    code: CodeType | None  # of the user's program, and the line in it
     line: int
     entered: float  # time.time()
     left: float | None = None
     error: str | None = None
 
+    @property
+    def place(self) -> str:
+        """The line of the user's program, in words."""
+        return "?" if self.code is None else errors.where(self.code, self.line)
+
     def __str__(self) -> str:
         values = "" if self.count == _FREE or self.name == "barrier" else f" of {self.count} {self.dtype} values"
-        return f"{self.name}{f'({self.op})' if self.op else ''}{values} at {place(self.file, self.line)}"
-
-
-def place(file: str, line: int) -> str:
-    """Return a place in the user's program as text. Cells of a notebook have files of numbers, in a folder of ipykernel's."""
-    path = Path(file)
-    return f"line {line} of the cell" if path.parent.name.startswith("ipykernel_") else f"{path.name}:{line}"
-
-
-def caller() -> tuple[str, int]:
-    """Return file and line of the user's program that has called the engine."""
-    frame = errors.user_frame()
-    return ("?", 0) if frame is None else (frame.f_code.co_filename, frame.f_lineno)
+        return f"{self.name}{f'({self.op})' if self.op else ''}{values} at {self.place}"
 
 
 class Work:
@@ -289,10 +282,11 @@ class ProcessGroup:
         if os.getpid() != self._process:
             raise RuntimeError(f"{name}: a forked process, such as a worker of a DataLoader, can't call collectives of its parent's group")
         kind, count, nbytes = (None, _FREE, 0) if like is None else (like.dtype, like.size, like.nbytes)
-        file, line = caller()
+        frame = errors.user_frame()
+        code, line = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
         with self._lock:
             self._count += 1
-            call = Call(self.number, self._count, name, "" if op is None else op.name, kind, count, nbytes, file, line, time.time())
+            call = Call(self.number, self._count, name, "" if op is None else op.name, kind, count, nbytes, code, line, time.time())
             self.calls.append(call)
             work = Work(self, steps, tensors, call)
             self._queue.append(work)
@@ -398,7 +392,7 @@ class ProcessGroup:
         doing = [f"rank {r} {states[r]['doing'] if r in states else 'gives no answer'}" for r in missing or others]
         what = "send or recv" if call is None else f"{call.name} ({call.number})"
         who = f"rank {missing[0]}" if len(missing) == 1 else f"ranks {', '.join(map(str, missing or others))}"
-        where = "" if call is None else f" at {place(call.file, call.line)}"
+        where = "" if call is None else f" at {call.place}"
         told = f"{what}: rank {me} timed out after {seconds:g} s, waiting for {who}{where}; {'; '.join(doing)}"
         return TimedOut(told)
 

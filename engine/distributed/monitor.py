@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 from weakref import ref
 
+from ..base import errors
 from ..optim.optimizer import register_optimizer_step_post_hook
-from .group import ProcessGroup, place
+from .group import ProcessGroup
 
 RECENT = 40  # collectives that are reported
 _HASHES = 8  # fingerprints that are reported
@@ -65,7 +66,7 @@ class Monitor:
             "held": self.held,
             "memory": _memory(),
             "hashes": list(self._hashes),
-            "recent": [[c.number, c.name, c.op, c.nbytes, c.entered, c.left, place(c.file, c.line)] for c in calls],
+            "recent": [[c.number, c.name, c.op, c.nbytes, c.entered, c.left, c.place] for c in calls],
         }
 
     def states(self, seconds: float = 0.5) -> dict[int, dict[str, Any]]:
@@ -144,16 +145,16 @@ class Monitor:
 
 
 def _at() -> str:
-    """Return where the program is: "matmul at train.py:12", or without an op if none is running; "" if a kernel runs no cell."""
+    """Return where the program is: "matmul at train.py, line 12", or without an op if none is running; "" if a kernel runs no cell."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     op = ""
     while frame is not None and frame.f_code.co_filename.startswith(_ENGINE):
         if not op and frame.f_code.co_filename.startswith(_OPS) and "." in frame.f_code.co_qualname:
             op = frame.f_code.co_qualname.split(".")[0] + " at "
         frame = frame.f_back
-    if frame is not None and frame.f_globals.get("__name__") == "selectors":  # the loop of a kernel waits for messages
+    if frame is None or frame.f_globals.get("__name__") == "selectors":  # the loop of a kernel waits for messages
         return ""
-    return "" if frame is None else f"{op}{place(frame.f_code.co_filename, frame.f_lineno)}"
+    return f"{op}{errors.where(frame.f_code, frame.f_lineno)}"
 
 
 def _memory() -> int | None:

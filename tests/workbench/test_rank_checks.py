@@ -64,7 +64,7 @@ def job(rank, world):
     with pytest.raises(dist.DistBackendError), wb.record():
         dist.all_reduce(engine.ones(3)) if rank == 0 else dist.all_reduce(engine.ones(4))
     (one,) = [one for one in wb.check().findings if one.code == "collectives-differ"]
-    assert one.sentence.count("test_rank_checks.py:") >= 2 and "rank 0 called all_reduce(SUM) of 3" in one.sentence
+    assert one.sentence.count("test_rank_checks.py, line ") >= 2 and "rank 0 called all_reduce(SUM) of 3" in one.sentence
     assert "rank 1 called all_reduce(SUM) of 4" in one.sentence, one.sentence
 
 

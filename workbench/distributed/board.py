@@ -20,7 +20,7 @@ class Row:
 
     rank: int
     status: Status
-    words: str  # what it is doing: "all_reduce(SUM) 12 for 3.2 s", "matmul at train.py:7"
+    words: str  # what it is doing: "all_reduce(SUM) 12 for 3.2 s", "matmul at train.py, line 7"
     step: int | None
     collective: int | None  # the number of the last that it called
     waited: float | None  # share of the time of the last collectives

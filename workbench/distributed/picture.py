@@ -9,8 +9,14 @@ from .board import Board, Row, cells
 from .calls import Calls
 
 _WAIT, _MOVE, _COMPUTE = "#d55e00", "#2f83c5", "#7f8a94"  # all 3:1 on white and on JupyterLab's dark gray
-_GLYPH = {"computes": ("▶", _MOVE), "idle": ("–", _COMPUTE)}
-_GLYPH |= {"waits": ("◷", _WAIT), "paused": ("❚❚", _WAIT), "silent": ("?", _WAIT), "dead": ("✕", _WAIT)}
+_GLYPH = {
+    "computes": ("▶", _MOVE),
+    "idle": ("–", _COMPUTE),
+    "waits": ("◷", _WAIT),
+    "paused": ("❚❚", _WAIT),
+    "silent": ("?", _WAIT),
+    "dead": ("✕", _WAIT),
+}
 _WIDTH, _LEFT, _LANE, _BAR, _AXIS = 900, 64, 26, 16, 18
 _CELL = (
     "padding:2px 14px 2px 0;text-align:{};white-space:{};vertical-align:top;font-variant-numeric:tabular-nums;background:none;color:inherit"
