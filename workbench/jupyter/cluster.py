@@ -94,7 +94,7 @@ class Cluster:
         return RanksView(self.view, code, self._seconds)
 
     def pause(self) -> None:
-        """Have all ranks pause after the same step of their optimizer, while a `%%px --noblock` cell runs. No time-out notices it."""
+        """Have all ranks pause after the same step of their optimizer, while a `%%px --noblock` cell runs. Time-outs stand still."""
         self.client.send_signal(signal.SIGUSR1, targets=0, block=True)
 
     def resume(self) -> None:
