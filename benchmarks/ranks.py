@@ -29,7 +29,7 @@ from engine import nn
 from engine.nn.functional import cross_entropy
 from workbench.distributed.ask import EVERY, Ranks
 
-BATCH, WIDTH, TURNS, STEPS = 4096, 1024, 11, 2
+BATCH, WIDTH, TURNS, STEPS = 4096, 1024, 15, 4
 
 
 class Drawn:
@@ -71,6 +71,7 @@ def measure(rank: int, folder: str) -> None:
         dist.barrier()
         times["two"].append(trained(model, x[half], y[half]))
         board = Ranks(model, 10, Drawn())
+        dist.barrier()
         times["board"].append(trained(model, x[half], y[half]))
         board.close()
     shown = []
