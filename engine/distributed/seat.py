@@ -3,7 +3,6 @@
 It writes down what MPI needs to know, waits until its process has ended, and ends in the same way.
 """
 
-import fcntl
 import json
 import os
 import signal
@@ -13,6 +12,8 @@ PREFIXES = ("OMPI_", "OPAL_", "PMIX_", "PRTE_")
 
 
 def main(folder: str) -> None:
+    import fcntl  # `seats`, which imports this file, is also imported where there is none
+
     rank = os.environ["OMPI_COMM_WORLD_RANK"]
     with open(f"{folder}/{rank}.writing", "w") as file:
         json.dump({name: value for name, value in os.environ.items() if name.startswith(PREFIXES)}, file)

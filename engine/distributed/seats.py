@@ -8,7 +8,6 @@ process that is killed is noticed as if `mpiexec` had started it.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
@@ -26,7 +25,8 @@ from .stores import Store
 
 _START = 60.0  # seconds in which mpiexec must have started the programs
 _held: list[Any] = []  # the open lock of this process's seat, the folder and the rank
-os.register_at_fork(after_in_child=_held.clear)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_held.clear)
 
 
 def mpiexec() -> str:
@@ -59,6 +59,8 @@ def take(store: Store, rank: int, world_size: int, seconds: float) -> None:
 
     Raises DistNetworkError if one does not come in time, or if they are on several machines, and RuntimeError without MPI.
     """
+    import fcntl
+
     end = time.monotonic() + seconds
     if rank == 0:
         program = mpiexec()
@@ -138,6 +140,8 @@ def _await_seat(seat: Path, store: Store, end: float) -> None:
 
 def _is_free(lock: Path) -> bool:
     """Return whether no process holds a lock, and release it if so."""
+    import fcntl
+
     try:
         with open(lock, "r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from datetime import timedelta
 
@@ -165,6 +166,19 @@ def groups(rank, world):
 
 def test_groups(tmp_path):
     together(groups, 3, tmp_path)
+
+
+def test_one_process_needs_neither_mpi_nor_posix():
+    program = """import asyncio, os, random, sys
+for name in ("fcntl", "mpi4py"):
+    sys.modules[name] = None
+del os.register_at_fork
+import engine, engine.distributed as dist
+dist.init_process_group(store=dist.HashStore(), rank=0, world_size=1)
+x = engine.ones(2)
+dist.all_reduce(x)
+print(x.tolist())"""
+    assert subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout == "[1.0, 1.0]\n"
 
 
 def test_the_pieces_of_a_bucket_are_the_gradients_in_turn():
