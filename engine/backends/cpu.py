@@ -9,6 +9,7 @@ import numpy
 
 from ..base.layout import condensed, overlaps
 from . import malloc  # noqa: F401  sets malloc's thresholds
+from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 from .primitives import fill
 
 # 1 / 0 is inf and log(-1) is nan silently, as in PyTorch; `numpy.errstate` would not apply to other threads

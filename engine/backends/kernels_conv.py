@@ -21,7 +21,7 @@ _CHUNK = 1 << 17  # elements of unrolled windows per chunk, small enough to stay
 
 def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = None) -> Any:
     """Convolution (cross-correlation) of x with weight: shape (N, O, *out); Refused for mismatched shapes."""
-    _check(x.shape, weight.shape, bias, groups)
+    check(x.shape, weight.shape, bias, groups)
     if x.ndim < weight.ndim:
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
     xp = module_of(x)
@@ -120,7 +120,7 @@ def _weight_over(at: Windows | Rows, g: Any, x: Any, size: tuple, groups: int) -
     return out
 
 
-def _check(x: tuple, weight: tuple, bias: Any, groups: int) -> None:
+def check(x: tuple, weight: tuple, bias: Any, groups: int) -> None:
     """Check the shapes of a convolution; the error messages are PyTorch's."""
     n, o = len(weight) - 2, weight[0]
     if len(x) not in (n + 1, n + 2):

@@ -19,7 +19,7 @@ from ...base.dtypes import F32, LOW
 from ...base.layout import blank, contiguous_format, lies_in, memory_format, order, strides_of, suggested
 from .. import cudnn as switches
 from .. import kernels_conv
-from ..kernels_conv import _check
+from ..kernels_conv import check
 from ..reference import laid_out
 from ..windows import Windows, place
 
@@ -144,7 +144,7 @@ def _new(op: str, arrays: Sequence[Any], size: tuple | None, windows: tuple, dev
     if dtype.name not in _TYPES or any(a.dtype != dtype for a in arrays) or not 3 <= len(weight) <= 5 or 0 in (*image, *weight):
         return None
     if op == "fprop":
-        _check(image, weight, arrays[2] if arrays[2:] else None, windows[3])
+        check(image, weight, arrays[2] if arrays[2:] else None, windows[3])
     at = place(image[2:], weight[2:], *windows[:3])
     loss = (image[0], weight[0], *at.out)
     shapes, result = {"fprop": ((image, weight), loss), "dgrad": ((loss, weight), image), "wgrad": ((loss, image), weight)}[op]

@@ -14,7 +14,7 @@ import numpy
 from ...base.layout import blank as in_format
 from ...base.layout import preserve_format
 from .. import cpu
-from ..kernels_conv import _check
+from ..kernels_conv import check
 from ..primitives import of_kind
 from ..products import columns
 from ..windows import place
@@ -240,7 +240,7 @@ def einsum(equation: str, *operands: Any, **kwargs: Any) -> Meta:
 
 @rule("convolution")
 def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = None) -> Meta:
-    _check(x.shape, weight.shape, bias, groups)
+    check(x.shape, weight.shape, bias, groups)
     n = weight.ndim - 2
     at = place(x.shape[-n:], weight.shape[2:], stride, padding, dilation)
     return blank((*x.shape[: x.ndim - n - 1], weight.shape[0], *at.out), x.dtype)
