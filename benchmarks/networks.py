@@ -124,6 +124,61 @@ def resnet(E: Any, batch: int = 64, side: int = 224, width: int = 64, depths: tu
     return model, *pictures(batch, 3, side, side, classes=classes)
 
 
+def resnet18(E: Any, batch: int = 32, side: int = 32, width: int = 64, depths: tuple = (2, 2, 2, 2)) -> tuple:
+    """ResNet-18 as it is trained on CIFAR-10: blocks of two 3 x 3 convolutions, and the first one too, on 32 x 32."""
+    nn = E.nn
+
+    def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> list:
+        return [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs)]
+
+    class Block(nn.Module):
+        def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+            super().__init__()
+            self.body = nn.Sequential(*conv(inputs, outputs, 3, stride), nn.ReLU(), *conv(outputs, outputs, 3))
+            self.short = nn.Sequential(*(conv(inputs, outputs, 1, stride) if inputs != outputs else ()))
+
+        def forward(self, x: Any) -> Any:
+            return (self.body(x) + self.short(x)).relu()
+
+    parts, channels = [*conv(3, width, 3), nn.ReLU()], width
+    for stage, depth in enumerate(depths):
+        for i in range(depth):
+            parts.append(Block(channels, width << stage, 2 if stage and not i else 1))
+            channels = width << stage
+    model = nn.Sequential(*parts, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, 10))
+    return model, *pictures(batch, 3, side, side)
+
+
+def unet(E: Any, batch: int = 8, side: int = 64, width: int = 16, depth: int = 3, classes: int = 4) -> tuple:
+    """A U-Net: halved `depth` times and doubled again by transposed convolutions, a class for each pixel."""
+    nn = E.nn
+
+    def double(inputs: int, outputs: int) -> Any:
+        convs = (nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(), nn.Conv2d(outputs, outputs, 3, padding=1), nn.ReLU())
+        return nn.Sequential(*convs)
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            widths = [width << i for i in range(depth + 1)]
+            self.down = nn.ModuleList([double(a, b) for a, b in zip([3, *widths], widths, strict=False)])
+            self.up = nn.ModuleList([nn.ConvTranspose2d(2 * n, n, 2, 2) for n in widths[:-1]])
+            self.merge = nn.ModuleList([double(2 * n, n) for n in widths[:-1]])
+            self.head = nn.Conv2d(width, classes, 1)
+
+        def forward(self, x: Any) -> Any:
+            kept = []
+            for i, block in enumerate(self.down):
+                x = block(nn.functional.max_pool2d(x, 2) if i else x)
+                kept.append(x)
+            for i in reversed(range(depth)):
+                x = self.merge[i](E.cat([kept[i], self.up[i](x)], 1))
+            return self.head(x)
+
+    x, _ = pictures(batch, 3, side, side)
+    return Model(), x, draw().integers(0, classes, (batch, side, side))
+
+
 def stepper(E: Any, model: Any, x: Any, y: Any, optimizer: Any, casting: Callable = contextlib.nullcontext) -> Callable[[], Any]:
     """One training step, as a function that returns the loss; the forward pass runs inside of `casting()`."""
 
