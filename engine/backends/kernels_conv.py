@@ -17,6 +17,7 @@ from .reference import module_of
 from .windows import Rows, Windows, each, place
 
 _CHUNK = 1 << 17  # elements of unrolled windows per chunk, small enough to stay in the cache
+_NARROW = 128  # columns; with fewer, most of a matrix product's time goes into the other matrix
 
 
 def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = None) -> Any:
@@ -24,16 +25,19 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
     check(x.shape, weight.shape, bias, groups)
     if x.ndim < weight.ndim:
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
-    xp = module_of(x)
-    n, o = x.shape[0], weight.shape[0]
-    windows = place(x.shape[2:], weight.shape[2:], stride, padding, dilation)
-    at, empty, single = windows.rows, x.size == 0 or weight.size == 0, _depthwise(weight, groups)
-    if single and not empty and (out := kernels_depthwise.convolution(x, weight, windows)) is not None:
-        return out if bias is None else xp.add(out, bias.reshape(-1, *(1,) * (out.ndim - 2)), out=out)
+    out = _over(place(x.shape[2:], weight.shape[2:], stride, padding, dilation), x, weight, groups)
+    return out if bias is None else module_of(x).add(out, bias.reshape(-1, *(1,) * (out.ndim - 2)), out=out)
+
+
+def _over(windows: Windows, x: Any, weight: Any, groups: int) -> Any:
+    xp, n, o, single = module_of(x), len(x), len(weight), _depthwise(weight, groups)
+    if x.size == 0 or weight.size == 0 or 0 in windows.out:
+        return xp.zeros((n, o, *windows.out), x.dtype)
+    if single and (out := kernels_depthwise.convolution(x, weight, windows)) is not None:
+        return out
+    at = windows.over(1 if single else o // groups)
     out = xp.empty((n, o, *at.out), x.dtype)
-    if empty or out.size == 0:
-        out[...] = 0
-    elif single:
+    if single:
         wide, each = at.pad(x)[:, :, None], out.reshape(n, groups, -1, *at.out)
         for chunk in _chunks(n, 8 * out[0].size):
             few, term = each[chunk], None
@@ -43,15 +47,15 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
                     xp.multiply(wide[chunk][tap], factor, out=few)
                 else:
                     few += xp.multiply(wide[chunk][tap], factor, out=term)
-    else:
-        matrix = weight.reshape(groups, o // groups, -1)
-        flat = out.reshape(n, groups, o // groups, -1)
-        for chunk, columns in _columns(xp, x, at, groups):
+        return xp.ascontiguousarray(at.crop(out))
+    matrix, places = weight.reshape(groups, o // groups, -1), math.prod(at.out)
+    flat, joined = out.reshape(n, groups, o // groups, places), places < _NARROW
+    for chunk, columns in _columns(xp, x, at, groups, joined):
+        if joined:
+            flat[chunk] = xp.moveaxis(xp.matmul(matrix, columns).reshape(groups, o // groups, -1, places), 2, 0)
+        else:
             xp.matmul(matrix, columns, out=flat[chunk])
-    result = at.crop(out)
-    if bias is None:
-        return xp.ascontiguousarray(result)
-    return xp.add(result, bias.reshape(-1, *(1,) * (result.ndim - 2)), out=result if result is out else None)
+    return xp.ascontiguousarray(at.crop(out))
 
 
 def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
@@ -66,8 +70,12 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return xp.zeros(size, g.dtype)
     if single and (out := kernels_depthwise.convolution_input(g, weight, windows, size)) is not None:
         return out
-    # rows include the zeros between windows, which times inf would be nan; on a GPU, the host would wait for the condition
-    at = windows.rows if xp is numpy and numpy.isfinite(weight).all() else windows
+    # zeros between windows or around them, times inf, would be nan; on a GPU, the host would wait for the condition
+    finite = xp is numpy and numpy.isfinite(weight).all()
+    if finite and not single and not windows.plain and 2 * o <= 3 * size[1] and windows.turned is not None:
+        turned = weight.reshape(groups, o // groups, weight.shape[1], -1).swapaxes(1, 2)[..., ::-1]
+        return _over(windows.turned, g, turned.reshape(size[1], o // groups, *weight.shape[2:]), groups)
+    at = windows.over(o // groups) if finite else windows
     g = at.spread(g)
     if single:
         wide, each = xp.zeros((n, groups, *at.padded), g.dtype), g.reshape(n, groups, -1, *at.out)
@@ -96,8 +104,9 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
         return module_of(g).zeros(size, g.dtype)
     windows = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:])
     if module_of(g) is numpy:
-        out = _weight_over(windows.rows, g, x, size, groups)
-        if windows.rows is windows or numpy.isfinite(out).all():  # else a non-finite element may have met the zeros between windows
+        at = windows.over(size[0] // groups)
+        out = _weight_over(at, g, x, size, groups)
+        if at is windows or numpy.isfinite(out).all():  # else a non-finite element may have met the zeros between windows
             return out
     return _weight_over(windows, g, x, size, groups)
 
@@ -148,8 +157,8 @@ def check(x: tuple, weight: tuple, bias: Any, groups: int) -> None:
         )
 
 
-def _chunks(n: int, each: int) -> list[slice]:
-    step = max(1, _CHUNK // max(each, 1))
+def _chunks(n: int, each: int, places: int = _NARROW) -> list[slice]:
+    step = max(1, _CHUNK // max(each, 1), -(-_NARROW // places))
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 
 
@@ -164,7 +173,8 @@ def _columns(xp: Any, x: Any, at: Windows | Rows, groups: int, joined: bool = Fa
         return
     view = at.view(at.pad(x))
     memory = None
-    for chunk in _chunks(len(x), groups * rows * math.prod(at.out)):
+    places = math.prod(at.out)
+    for chunk in _chunks(len(x), groups * rows * places, places if joined else _NARROW):
         few = view[chunk]
         n = len(few)
         if joined:

@@ -12,6 +12,8 @@ from typing import Any
 from ..base.errors import Refused
 from .reference import module_of
 
+_LINE = 500  # multiplications that take as long as the overhead of a line's loop
+
 
 def each(value: Any, n: int, name: str) -> tuple:
     """Expand to `n` integers, one per dimension, from a single value or a sequence of 1 or `n`."""
@@ -92,12 +94,29 @@ class Windows:
         outer = tuple(s * d for s, d in zip(steps, self.stride, strict=True))
         return module_of(x).lib.stride_tricks.as_strided(x, (*x.shape[:-n], *self.kernel, *self.out), (*lead, *inner, *outer))
 
+    def over(self, outputs: int) -> Windows | Rows:
+        """The same windows over flattened images (`Rows`) if their long inner loops save more than the windows between lines cost.
+
+        Those take part in the matrix products for `outputs` channels; without `Rows`, each line of a window is a loop of its own.
+        """
+        if len(self.size) < 2 or set(self.stride) != {1} or math.prod(self.kernel) == 1 or 0 in self.out:
+            return self
+        gaps = math.prod(self.padded[1:]) / math.prod(self.out[1:]) - 1
+        return self.rows if gaps <= 0.5 and self.out[-1] <= 64 and gaps * outputs * self.out[-1] <= _LINE else self
+
     @functools.cached_property
-    def rows(self) -> Windows | Rows:
-        """The same windows over flattened images (`Rows`), if that makes short inner loops long; otherwise `self`."""
-        gaps = math.prod(self.padded[1:]) / max(math.prod(self.out[1:]), 1)
-        short = len(self.size) > 1 and set(self.stride) == {1} and math.prod(self.kernel) > 1 and 0 < self.out[-1] <= 64
-        return Rows(self) if short and gaps <= 1.5 else self
+    def rows(self) -> Rows:
+        return Rows(self)
+
+    @functools.cached_property
+    def turned(self) -> Windows | None:
+        """Windows over the results, of stride 1, with which the transpose is a convolution too; None if there are none."""
+        spans = [d * (k - 1) for d, k in zip(self.dilation, self.kernel, strict=True)]
+        before = [span - lo for span, (lo, _) in zip(spans, self.pads, strict=True)]
+        after = [n - m + span - lo for n, m, span, lo in zip(self.size, self.out, spans, before, strict=True)]
+        if set(self.stride) != {1} or min(before + after) < 0:
+            return None
+        return Windows(self.out, self.kernel, self.stride, tuple(zip(before, after, strict=True)), self.dilation, self.size)
 
     def crop(self, out: Any) -> Any:
         """Remove the extra elements that `Rows` computes between windows; there are none here."""
