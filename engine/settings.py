@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
-import os
 import warnings
 from typing import Any
 
-from .backends import cudnn
+from .backends import cudnn, providers, threads
 from .base import dtypes
 from .core import devices
 from .core.devices import get_default_device, set_default_device
@@ -36,6 +34,7 @@ __all__ = [
     "set_num_interop_threads",
     "set_num_threads",
     "set_warn_always",
+    "show_config",
     "use_deterministic_algorithms",
 ]
 
@@ -43,7 +42,6 @@ pi, e, inf, nan, newaxis = math.pi, math.e, math.inf, math.nan, None
 
 _deterministic = {"mode": False, "warn_only": False}
 _products = "highest"
-_threads: int | None = None
 _interop: int | None = None
 _warn_always = False
 
@@ -101,16 +99,18 @@ def get_float32_matmul_precision() -> str:
 
 
 def set_num_threads(num: int) -> None:
-    """Set the number of threads of NumPy's BLAS, if threadpoolctl is installed. Raises RuntimeError if it is not a positive int."""
-    global _threads
-    _threads = _positive(num, "set_num_threads")
-    if importlib.util.find_spec("threadpoolctl") is not None:
-        importlib.import_module("threadpoolctl").threadpool_limits(num)
+    """Set the number of threads of one op, in NumPy's BLAS and in oneDNN. Raises RuntimeError if it is not a positive int."""
+    threads.limit(_positive(num, "set_num_threads"))
 
 
 def get_num_threads() -> int:
-    """Return the number of threads for one op: that of `set_num_threads`, or the number of processors."""
-    return _threads or _processors()
+    """Return the number of threads of one op: that set, or of OPENBLAS_NUM_THREADS or OMP_NUM_THREADS, or the number of processors."""
+    return threads.count()
+
+
+def show_config() -> None:
+    """Print which library computes what on the CPU, such as convolutions, and on how many threads."""
+    print(providers.described(), end="")
 
 
 def set_num_interop_threads(num: int) -> None:
@@ -121,11 +121,7 @@ def set_num_interop_threads(num: int) -> None:
 
 def get_num_interop_threads() -> int:
     """Return the number set by `set_num_interop_threads`, or the number of processors."""
-    return _interop or _processors()
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return _interop or threads.processors()
 
 
 def _positive(num: int, name: str) -> int:

@@ -1,9 +1,14 @@
-"""`engine.backends.mkldnn`: PyTorch's switches for oneDNN, which is not used here. They can be set and read, without effect."""
+"""`engine.backends.mkldnn`: PyTorch's switches for oneDNN, which convolutions and pools on the CPU follow.
+
+Without `enabled` they use NumPy. The others can be set and read without effect: results are deterministic, and computed in float32.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+
+from . import onednn
 
 enabled = True
 deterministic = False
@@ -12,8 +17,8 @@ fp32_precision = "none"
 
 
 def is_available() -> bool:
-    """Return False: convolutions and products on the CPU use NumPy."""
-    return False
+    """Return whether oneDNN is installed and can be used; it is loaded for the answer."""
+    return not isinstance(onednn.found(), str)
 
 
 def set_flags(

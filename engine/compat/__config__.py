@@ -7,15 +7,16 @@ import io
 
 import numpy
 
+from ..backends import providers
 from . import version
 
 
 def show() -> str:
-    """Return the engine's version and NumPy's build information."""
+    """Return the engine's version, which library computes what on the CPU, and NumPy's build information."""
     told = io.StringIO()
     with contextlib.redirect_stdout(told):
         numpy.show_config()
-    return f"engine {version.__version__}\n{told.getvalue()}"
+    return f"engine {version.__version__}\n{providers.described()}{told.getvalue()}"
 
 
 def parallel_info() -> str:
