@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -17,7 +17,7 @@ from . import kernels_conv, mkldnn, onednn
 from .onednn import BIAS, DIFF_DST, DIFF_SRC, DIFF_WEIGHTS, DST, SRC, WEIGHTS, Library, Program, Unsupported
 from .windows import Windows, place
 
-_LEAST = 1 << 20  # multiplications; with fewer, NumPy is as fast
+_LEAST = 1 << 18  # multiplications; with fewer, too little is saved to load the library and to make a plan
 _MOST = 512  # plans of a thread; the oldest are dropped
 
 
@@ -83,85 +83,118 @@ def _worth(arrays: tuple, weight: tuple) -> bool:
 
 # -- plans -------------------------------------------------------------------------------------------------------------------
 
+_OPERANDS = {DST: (SRC, WEIGHTS, BIAS), DIFF_SRC: (DIFF_DST, WEIGHTS), DIFF_WEIGHTS: (DIFF_DST, SRC)}
 
-def _executed(kind: int, arrays: tuple, result: tuple, at: Windows, groups: int) -> Any:
+
+class Signature(NamedTuple):
+    """What a plan is made for."""
+
+    kind: int  # oneDNN's number of the result: DST, DIFF_SRC or DIFF_WEIGHTS
+    shapes: tuple[tuple, ...]  # of the operands
+    lasts: tuple[bool, ...]  # whether their channels are last in memory
+    result: tuple
+    windows: Windows
+    groups: int
+    threads: int
+
+    def layouts(self) -> tuple[bool | None, ...]:
+        """Return layouts of the images within oneDNN, the fastest first: channels last, or not, or (None) what it finds best."""
+        if self.lasts[0] or self.kind == DIFF_WEIGHTS and self.lasts[1]:
+            return True, None
+        channels = self.weight[1]  # of a group
+        if self.groups > 1 and channels == 1:
+            return (None,)
+        few = channels < 8 if self.kind == DIFF_SRC else channels == 1 and self.kind == DIFF_WEIGHTS
+        single = math.prod(self.windows.kernel) == 1 and not (self.kind == DST and max(self.windows.stride) > 1)
+        return (False, None) if few or single else (None, False)
+
+    @property
+    def weight(self) -> tuple:
+        return self.result if self.kind == DIFF_WEIGHTS else self.shapes[1]
+
+    def places(self) -> tuple:
+        """Return the strides, dilations and paddings for oneDNN, which wants the padding after an image to end with the last window."""
+        at, after = self.windows, []
+        for n, m, k, s, d, (before, given) in zip(at.size, at.out, at.kernel, at.stride, at.dilation, at.pads, strict=True):
+            least = (m - 1) * s + d * (k - 1) + 1 - n - before
+            after.append(given if least <= given < least + s else least)
+        return at.stride, tuple(d - 1 for d in at.dilation), tuple(before for before, _ in at.pads), after
+
+
+def _executed(kind: int, arrays: tuple, result: tuple, windows: Windows, groups: int) -> Any:
     """Execute the plan for these arguments, from the thread's cache if it is there; None if they are not for oneDNN."""
-    count = onednn.thread_count()
     arrays, lasts = zip(*map(_dense, arrays), strict=True)
-    key = (kind, count, at, groups, lasts, result, *[a.shape for a in arrays])
+    signature = Signature(kind, tuple([a.shape for a in arrays]), lasts, tuple(result), windows, groups, onednn.thread_count())
     try:
-        plan = _thread.plans[key]
+        plan = _thread.plans[signature]
     except KeyError:
         library = onednn.found()
-        plan = None if isinstance(library, str) else _planned(library, kind, [a.shape for a in arrays], lasts, result, at, groups, count)
+        plan = None if isinstance(library, str) else _planned(library, signature)
         if len(_thread.plans) >= _MOST:
             _thread.plans.pop(next(iter(_thread.plans)))
-        _thread.plans[key] = plan
-    return None if plan is None else plan(arrays, count)
+        _thread.plans[signature] = plan
+    return None if plan is None else plan(arrays)
 
 
 def _dense(x: Any) -> tuple[Any, bool]:
-    """Return the array, or a copy, in aligned memory without gaps; and whether its channels are last there."""
-    if x.flags.c_contiguous and x.flags.aligned:
+    """Return the array, or a copy, in aligned memory without gaps, and whether its channels are last there."""
+    if x.flags.aligned and x.flags.c_contiguous:
         return x, False
-    if x.ndim > 2 and x.transpose(_last(x.ndim)).flags.c_contiguous and x.flags.aligned:
+    if x.flags.aligned and x.ndim > 2 and x.transpose(_axes(x.ndim, True)).flags.c_contiguous:
         return x, True
     return numpy.array(x, order="C"), False
 
 
-def _last(n: int) -> tuple[int, ...]:
-    """Return the axes of n dimensions with the channels last."""
-    return (0, *range(2, n), 1)
+def _axes(n: int, last: bool) -> tuple[int, ...]:
+    """Return the axes of images of n dimensions, outermost in memory first, with the channels last or not."""
+    return (0, *range(2, n), 1) if last else tuple(range(n))
 
 
-def _planned(library: Library, kind: int, shapes: list, lasts: tuple, result: tuple, at: Windows, groups: int, count: int) -> Plan | None:
-    """Return a plan in the first of the layouts for which the library has more than its reference implementation."""
-    _use(library, count)
-    after = []
-    for n, m, k, s, d, (before, given) in zip(at.size, at.out, at.kernel, at.stride, at.dilation, at.pads, strict=True):
-        least = (m - 1) * s + d * (k - 1) + 1 - n - before
-        after.append(given if least <= given < least + s else least)
-    windows = at.stride, tuple(d - 1 for d in at.dilation), tuple(before for before, _ in at.pads), after
-    for layout in _layouts(kind, shapes, lasts, result, at, groups):
+def _planned(library: Library, signature: Signature) -> Plan | None:
+    """Return a plan in the first of the layouts for which the library is fast."""
+    for layout in signature.layouts():
         try:
-            return Plan(library, kind, shapes, lasts, result, windows, groups, layout)
+            return Plan(library, signature, layout)
         except Unsupported:
             continue
+        except RuntimeError as error:
+            onednn.warn(str(error))
+            return None
     return None
 
 
-_OPERANDS = {DST: (SRC, WEIGHTS, BIAS), DIFF_SRC: (DIFF_DST, WEIGHTS), DIFF_WEIGHTS: (DIFF_DST, SRC)}
-
-
 class Plan:
-    """A convolution, or a gradient of it, for operands of these shapes, with their channels last in memory or not."""
+    """A convolution, or a gradient of it, that was planned for a signature."""
 
-    def __init__(
-        self, library: Library, kind: int, shapes: list, lasts: tuple, result: tuple, windows: tuple, groups: int, layout: bool | None
-    ):
-        """`layout` is that of images in oneDNN: with channels last, or not, or (None) what it finds best."""
-        self._library, self._shape, n = library, result, len(result)
-        self._axes = _last(n) if kind == DST and n == 4 and lasts[0] else tuple(range(n))  # as PyTorch's results lie
-        numbers = (*_OPERANDS[kind][: len(shapes)], kind)
-        given, taken = {}, {}
-        for number, shape, last in zip(numbers, (*shapes, result), (*lasts, self._axes[-1] == 1 and n > 2), strict=True):
-            strides = strides_of(shape, _last(len(shape)) if last else tuple(range(len(shape))))
+    def __init__(self, library: Library, signature: Signature, layout: bool | None):
+        """Raises Unsupported if oneDNN does not take the arguments, or is slow. `layout` is one of `Signature.layouts`."""
+        kind, shapes, lasts, self._shape, _, groups, self._threads = signature
+        self._library, n = library, len(self._shape)
+        last = kind == DST and n == 4 and lasts[0]  # as PyTorch's results lie
+        self._axes = _axes(n, last)
+        _use(library, self._threads)
+        given, taken = {}, {}  # descriptions of the memory: of the arrays, and as the primitive takes them
+        for number, shape, channels_last in zip(
+            (*_OPERANDS[kind][: len(shapes)], kind), (*shapes, self._shape), (*lasts, last), strict=True
+        ):
+            strides, wanted = strides_of(shape, _axes(len(shape), channels_last)), None
             if number in (WEIGHTS, DIFF_WEIGHTS):
                 if groups > 1:
                     shape, strides = (groups, shape[0] // groups, *shape[1:]), (shape[0] // groups * strides[0], *strides)
-                taken["weight"] = library.described(shape)
-            elif number != BIAS:
-                wanted = None if layout is None else strides_of(shape, _last(n) if layout else tuple(range(n)))
-                taken["y" if number in (DST, DIFF_DST) else "x"] = library.described(shape, wanted)
-            given[number] = library.described(shape, strides)
-        described = library.convolution(kind, taken["x"], taken["weight"], given.get(BIAS), taken["y"], windows)
-        if "ref" in (name := library.implementation(described)):
-            raise Unsupported(name)
-        self.implementation = name
+            elif number == BIAS:
+                wanted = strides
+            elif layout is not None:
+                wanted = strides_of(shape, _axes(n, layout))
+            given[number], taken[number] = library.described(shape, strides), library.described(shape, wanted)
+        described = library.convolution(kind, taken, signature.places())
+        self.implementation = library.implementation(described)
+        # NumPy is faster than loops without vectors, and than a small matrix product for each group
+        if "ref" in self.implementation or "gemm" in self.implementation and groups > 1 and signature.weight[1] < 8:
+            raise Unsupported(self.implementation)
         self._run = Program(library, described, list(given.items()))
 
-    def __call__(self, arrays: tuple, count: int) -> Any:
-        _use(self._library, count)
+    def __call__(self, arrays: tuple) -> Any:
+        _use(self._library, self._threads)
         out = blank(numpy.empty, self._shape, F32, self._axes)
         self._run(*arrays, out)
         return out
@@ -172,16 +205,3 @@ def _use(library: Library, count: int) -> None:
     if _thread.count != count:
         library.use_threads(count)
         _thread.count = count
-
-
-def _layouts(kind: int, shapes: list, lasts: tuple, result: tuple, at: Windows, groups: int) -> tuple[bool | None, ...]:
-    """Return the layouts of images in oneDNN to try, the fastest first."""
-    images = [last for number, last in zip(_OPERANDS[kind], lasts, strict=False) if number != WEIGHTS and number != BIAS]
-    if any(images):
-        return True, None
-    channels = {DST: shapes[0], DIFF_SRC: result, DIFF_WEIGHTS: shapes[-1]}[kind][1] // groups
-    if kind == DIFF_SRC and channels < 8 or kind == DIFF_WEIGHTS and channels == 1:
-        return False, None
-    if math.prod(at.kernel) == 1 and not (kind == DST and max(at.stride) > 1):
-        return False, None
-    return None, False

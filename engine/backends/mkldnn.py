@@ -1,4 +1,4 @@
-"""`engine.backends.mkldnn`: PyTorch's switches for oneDNN, which convolutions and pools on the CPU follow.
+"""`engine.backends.mkldnn`: PyTorch's switches for oneDNN, which convolutions on the CPU follow.
 
 Without `enabled` they use NumPy. The others can be set and read without effect: results are deterministic, and computed in float32.
 """

@@ -137,18 +137,22 @@ class Library:
         """Make a memory object, whose address is set before each execution."""
         return Handle(self.memory_create, self.memory_destroy, description, self.engine, None)
 
-    def convolution(self, kind: int, x: Handle, weight: Handle, bias: Handle | None, y: Handle, windows: Sequence[Sequence[int]]) -> Handle:
-        """Describe a convolution (`kind` is DST), or its gradient DIFF_SRC or DIFF_WEIGHTS; windows: strides, dilations - 1, pads."""
-        places, attributes = [_Dims(*values) for values in windows], self._own_scratchpad
+    def convolution(self, kind: int, operands: dict[int, Handle], places: Sequence[Sequence[int]]) -> Handle:
+        """Describe a convolution (`kind` is DST), or its gradient DIFF_SRC or DIFF_WEIGHTS.
+
+        `operands` are descriptions, by number, and `places` the strides, dilations minus 1, and paddings before and after.
+        """
+        dims = [_Dims(*values) for values in places]
+        x, weight, y = (operands.get(a) or operands[b] for a, b in ((SRC, DIFF_SRC), (WEIGHTS, DIFF_WEIGHTS), (DST, DIFF_DST)))
 
         def made(direction: str, *arguments: Any) -> Handle:
             create = getattr(self, f"convolution_{direction}_primitive_desc_create")
-            return Handle(create, self.primitive_desc_destroy, self.engine, *arguments, attributes)
+            return Handle(create, self.primitive_desc_destroy, self.engine, *arguments, self._own_scratchpad)
 
-        forward = made("forward", _FORWARD, _DIRECT, x, weight, bias, y, *places)
+        forward = made("forward", _FORWARD, _DIRECT, x, weight, operands.get(BIAS), y, *dims)
         if kind == DIFF_SRC:
-            return made("backward_data", _DIRECT, x, weight, y, *places, forward)
-        return forward if kind == DST else made("backward_weights", _DIRECT, x, weight, None, y, *places, forward)
+            return made("backward_data", _DIRECT, x, weight, y, *dims, forward)
+        return forward if kind == DST else made("backward_weights", _DIRECT, x, weight, None, y, *dims, forward)
 
     def implementation(self, primitive: Handle) -> str:
         """Return the name of the implementation that the library chose for a described primitive."""
@@ -170,8 +174,14 @@ def found() -> Library | str:
             return Library(asked or str(installed[0]))
         return _of_the_system()
     except (OSError, RuntimeError) as error:
-        warnings.warn(f"oneDNN cannot be used, and convolutions use NumPy, which may be slower: {error}", stacklevel=2)
+        warn(str(error))
         return str(error)
+
+
+@functools.cache
+def warn(reason: str) -> None:
+    """Warn, once for each reason, that convolutions use NumPy."""
+    warnings.warn(f"oneDNN cannot be used, and convolutions use NumPy, which may be slower: {reason}", stacklevel=2)
 
 
 def _of_the_system() -> Library | str:

@@ -11,15 +11,15 @@ def described() -> str:
     """Return one line for each family of ops with the libraries that compute it, and one with the number of threads."""
     blas = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
     rows = {
-        "elementwise, reductions": f"NumPy {numpy.__version__}",
+        "elementwise, reductions, pools": f"NumPy {numpy.__version__}",
         "matrix products": f"{blas.get('name', 'NumPy')} {blas.get('version', '')}".strip(),
-        "convolutions, pools": _layers(),
+        "convolutions": _convolutions(),
         "threads": str(threads.count()),
     }
-    return "".join(f"{name:24} {told}\n" for name, told in rows.items())
+    return "".join(f"{name:30} {told}\n" for name, told in rows.items())
 
 
-def _layers() -> str:
+def _convolutions() -> str:
     library = onednn.found()
     if isinstance(library, str):
         return f"NumPy; no oneDNN: {library}"
