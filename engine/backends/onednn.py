@@ -24,6 +24,7 @@ from . import threads
 _NAME = "libdnnl.3.dylib" if sys.platform == "darwin" else "libdnnl.so.3"
 _OLD = ("libdnnl.so.2", "libdnnl.so.1")
 _MAJOR = 3  # version of the API
+_SPINS = "10000"  # about 30 us, which bridges the parts of one convolution; the default of 300000 is a millisecond
 
 # Constants of dnnl_types.h and dnnl_config.h; operands of a primitive have numbers.
 _CPU, _IN_ORDER, _FLOAT, _ANY, _FORWARD, _DIRECT, _USER = 1, 1, 3, 1, 64, 1, 1
@@ -97,7 +98,7 @@ class Library:
     """The library of a file, checked for its version. OSError if it cannot be loaded, RuntimeError if it cannot be used."""
 
     def __init__(self, file: str):
-        self.file, self._c = file, ctypes.CDLL(file)
+        self.file, self._c = file, _loaded(file)
         try:
             self._c.dnnl_version.restype = ctypes.POINTER(_Version)
             found = self._c.dnnl_version().contents
@@ -161,6 +162,17 @@ class Library:
         return (name.value or b"").decode()
 
 
+def _loaded(file: str) -> ctypes.CDLL:
+    """Load a file, and with it OpenMP, whose threads shall not spin long enough to hold up those of NumPy's BLAS, if it is GNU's."""
+    if "OMP_WAIT_POLICY" in os.environ or "GOMP_SPINCOUNT" in os.environ:
+        return ctypes.CDLL(file)
+    os.environ["GOMP_SPINCOUNT"] = _SPINS  # read when libgomp is loaded
+    try:
+        return ctypes.CDLL(file)
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
+
+
 @functools.cache
 def found() -> Library | str:
     """Return the library, loaded at the first call, or the reason why there is none. One that cannot be used gives a warning."""
@@ -188,10 +200,9 @@ def _of_the_system() -> Library | str:
     """Return the library that the dynamic linker finds under its name."""
     for name in (_NAME, *_OLD):
         try:
-            ctypes.CDLL(name)
+            return Library(name)  # RuntimeError for one of the old
         except OSError:
             continue
-        return Library(name)  # RuntimeError for one of the old
     return "not installed"
 
 
