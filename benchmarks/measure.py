@@ -70,18 +70,31 @@ def interleaved(contestants: dict[str, Callable], rounds: int, block_ms: float =
     return found
 
 
+def numpy_only(f: Callable) -> Callable:
+    """The same call with what the engine computes without optional libraries."""
+
+    def call() -> Any:
+        with engine.backends.mkldnn.flags(enabled=False):
+            return f()
+
+    return call
+
+
 def summary(found: dict[str, list[float]]) -> dict[str, float]:
-    """The median of each, and the median over the rounds of the engine's ratio to PyTorch."""
+    """The median of each, and the medians over the rounds of the ratios to PyTorch: the engine's, and with NumPy only."""
     row = {name: statistics.median(times) for name, times in found.items()}
     if "torch" in found:
-        row["ratio"] = statistics.median(e / t for e, t in zip(found["engine"], found["torch"], strict=True))
+        for name, ratio in (("engine", "ratio"), ("NumPy only", "ratio with NumPy only")):
+            if name in found:
+                row[ratio] = statistics.median(e / t for e, t in zip(found[name], found["torch"], strict=True))
     return row
 
 
 def ratio_text(row: dict[str, float], unit: float = 1.0) -> str:
-    """Three columns: engine, torch, engine / torch."""
+    """Three columns: engine, torch, engine / torch; and a fourth, the ratio with NumPy only, where that was measured."""
     torch_part = f"{row['torch'] / unit:9.2f} {row['ratio']:6.2f}" if "torch" in row else f"{'-':>9} {'-':>6}"
-    return f"{row['engine'] / unit:9.2f} {torch_part}"
+    plain = f"{row['ratio with NumPy only']:6.2f}" if "ratio with NumPy only" in row else ""
+    return f"{row['engine'] / unit:9.2f} {torch_part} {plain:6}"
 
 
 def arguments(doc: str | None, rounds: int, **more: dict) -> argparse.Namespace:

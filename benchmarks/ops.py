@@ -2,7 +2,8 @@
 
     python benchmarks/ops.py [--rounds 9] [--only NAME ...] [--sizes small large] [--json FILE]
 
-"forward" records the tape; "both" is the op and `backward` with a gradient of ones.
+"forward" records the tape; "both" is the op and `backward` with a gradient of ones. Convolutions have a fourth column, the ratio to PyTorch
+without oneDNN.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from measure import DEVICE, LIBRARIES, arguments, heading, interleaved, ratio_text, summary, write_json  # isort: skip
+from measure import DEVICE, LIBRARIES, arguments, heading, interleaved, numpy_only, ratio_text, summary, write_json  # isort: skip
 
 import numpy
 
@@ -140,6 +141,9 @@ def contestants(name: str, n: int, m: int) -> tuple[dict, dict]:
         if getattr(out, "requires_grad", False):
             ones = E.ones(tuple(out.shape), device=DEVICE)
             both[library] = lambda run=run, ones=ones: run().backward(ones)
+    if "conv" in name and DEVICE == "cpu":
+        for calls in (forward, both):
+            calls["NumPy only"] = numpy_only(calls["engine"])
     return forward, both
 
 
@@ -149,7 +153,7 @@ def main() -> None:
     results: dict[str, dict] = {}
     for size in args.sizes:
         unit, word = (1.0, "us") if size == "small" else (1e3, "ms")
-        print(f"\n{size}, {word}{'':14} forward     torch  ratio |      both     torch  ratio")
+        print(f"\n{size}, {word}{'':14} forward     torch  ratio  NumPy |      both     torch  ratio  NumPy")
         for name in args.only:
             rows = [summary(interleaved(c, args.rounds, 2.0)) for c in contestants(name, *SIZES[size]) if c]
             results[f"{name}, {size}"] = dict(zip(("forward", "both"), rows, strict=False))

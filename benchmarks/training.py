@@ -1,9 +1,10 @@
-"""Whole training steps, engine against PyTorch: an MLP, a CNN, an LSTM, a character GPT. Milliseconds per step, and the same losses.
+"""Whole training steps, engine against PyTorch: an MLP, a CNN, an LSTM, a character GPT, ResNet-18, a U-Net. Milliseconds per step, and the
+same losses.
 
-    python benchmarks/training.py [--rounds 7] [--only mlp cnn lstm gpt] [--json FILE]
+    python benchmarks/training.py [--rounds 7] [--only mlp cnn lstm gpt resnet18 unet] [--json FILE]
 
 Both libraries start from the same seed, and so from the same weights and data; before anything is timed, five steps must give equal losses.
-BENCHMARK_THREADS=2 gives each two threads.
+BENCHMARK_THREADS=2 gives each two threads. Models with convolutions have a last column, the ratio without oneDNN.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from measure import DEVICE, LIBRARIES, arguments, heading, interleaved, ratio_text, summary, write_json  # isort: skip
+from measure import DEVICE, LIBRARIES, arguments, heading, interleaved, numpy_only, ratio_text, summary, write_json  # isort: skip
 
 import networks  # after `measure`, which comes before NumPy
 
-MODELS: dict[str, Callable[[Any], tuple]] = {"mlp": networks.mlp, "cnn": networks.cnn, "lstm": networks.lstm, "gpt": networks.gpt}
+IMAGES = {"cnn": networks.cnn, "resnet18": networks.resnet18, "unet": networks.unet}
+MODELS: dict[str, Callable[[Any], tuple]] = {"mlp": networks.mlp, "lstm": networks.lstm, "gpt": networks.gpt, **IMAGES}
 
 
 def training(E: Any, make: Callable[[Any], tuple]) -> Callable[[], Any]:
@@ -40,10 +42,12 @@ def check(name: str, steps: dict[str, Callable]) -> None:
 def main() -> None:
     args = arguments(__doc__, 7, only={"nargs": "*", "default": list(MODELS)})
     print(heading())
-    print("ms per step     engine     torch  ratio")
+    print("ms per step     engine     torch  ratio  NumPy only")
     results = {}
     for name in args.only:
         steps = {library: training(E, MODELS[name]) for library, E in LIBRARIES.items()}
+        if name in IMAGES and DEVICE == "cpu":
+            steps = {"engine": steps.pop("engine"), "NumPy only": numpy_only(training(LIBRARIES["engine"], MODELS[name])), **steps}
         check(name, steps)
         results[name] = summary(interleaved(steps, args.rounds, 100.0))
         print(f"{name:12} {ratio_text(results[name], 1e3)}", flush=True)
