@@ -25,11 +25,14 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
     check(x.shape, weight.shape, bias, groups)
     if x.ndim < weight.ndim:
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
-    out = _over(place(x.shape[2:], weight.shape[2:], stride, padding, dilation), x, weight, groups)
-    return out if bias is None else module_of(x).add(out, bias.reshape(-1, *(1,) * (out.ndim - 2)), out=out)
+    xp, out = module_of(x), _over(place(x.shape[2:], weight.shape[2:], stride, padding, dilation), x, weight, groups)
+    if bias is None:
+        return xp.ascontiguousarray(out)
+    return xp.add(out, bias.reshape(-1, *(1,) * (out.ndim - 2)), out=out if out.flags.c_contiguous else None)
 
 
 def _over(windows: Windows, x: Any, weight: Any, groups: int) -> Any:
+    """Convolve over these windows; the result may be part of a larger array."""
     xp, n, o, single = module_of(x), len(x), len(weight), _depthwise(weight, groups)
     if x.size == 0 or weight.size == 0 or 0 in windows.out:
         return xp.zeros((n, o, *windows.out), x.dtype)
@@ -47,7 +50,7 @@ def _over(windows: Windows, x: Any, weight: Any, groups: int) -> Any:
                     xp.multiply(wide[chunk][tap], factor, out=few)
                 else:
                     few += xp.multiply(wide[chunk][tap], factor, out=term)
-        return xp.ascontiguousarray(at.crop(out))
+        return at.crop(out)
     matrix, places = weight.reshape(groups, o // groups, -1), math.prod(at.out)
     flat, joined = out.reshape(n, groups, o // groups, places), places < _NARROW
     for chunk, columns in _columns(xp, x, at, groups, joined):
@@ -55,7 +58,7 @@ def _over(windows: Windows, x: Any, weight: Any, groups: int) -> Any:
             flat[chunk] = xp.moveaxis(xp.matmul(matrix, columns).reshape(groups, o // groups, -1, places), 2, 0)
         else:
             xp.matmul(matrix, columns, out=flat[chunk])
-    return xp.ascontiguousarray(at.crop(out))
+    return at.crop(out)
 
 
 def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
@@ -74,7 +77,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
     finite = xp is numpy and numpy.isfinite(weight).all()
     if finite and not single and not windows.plain and 2 * o <= 3 * size[1] and windows.turned is not None:
         turned = weight.reshape(groups, o // groups, weight.shape[1], -1).swapaxes(1, 2)[..., ::-1]
-        return _over(windows.turned, g, turned.reshape(size[1], o // groups, *weight.shape[2:]), groups)
+        return xp.ascontiguousarray(_over(windows.turned, g, turned.reshape(size[1], o // groups, *weight.shape[2:]), groups))
     at = windows.over(o // groups) if finite else windows
     g = at.spread(g)
     if single:
@@ -158,6 +161,7 @@ def check(x: tuple, weight: tuple, bias: Any, groups: int) -> None:
 
 
 def _chunks(n: int, each: int, places: int = _NARROW) -> list[slice]:
+    """Return slices of `n` samples of which each takes `each` elements, with `_NARROW` places or more together."""
     step = max(1, _CHUNK // max(each, 1), -(-_NARROW // places))
     return [slice(i, min(i + step, n)) for i in range(0, n, step)]
 

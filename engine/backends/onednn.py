@@ -15,7 +15,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -24,6 +24,7 @@ from . import threads
 _NAME = "libdnnl.3.dylib" if sys.platform == "darwin" else "libdnnl.so.3"
 _OLD = ("libdnnl.so.2", "libdnnl.so.1")
 _MAJOR = 3  # version of the API
+_LINE = 64  # bytes of a cache line, with which temporary memory begins
 _SPINS = "10000"  # about 30 us, which bridges the parts of one convolution; the default of 300000 is a millisecond
 
 # Constants of dnnl_types.h and dnnl_config.h; operands of a primitive have numbers.
@@ -119,8 +120,9 @@ class Library:
         self._own_scratchpad = Handle(self.primitive_attr_create, None)
         _succeed(self.primitive_attr_set_scratchpad_mode(self._own_scratchpad, _USER), self.primitive_attr_set_scratchpad_mode)
 
-    def __getattr__(self, name: str) -> Any:
-        raise AttributeError(name)  # tells type checkers that there are more
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...  # the functions of _SIGNATURES
 
     def use_threads(self, n: int) -> None:
         """Set the number of threads of what this thread executes."""
@@ -236,7 +238,7 @@ class Program:
     def _temporarily(self, library: Library, description: Any) -> Handle:
         memory = library.memory(description)
         self._temporary.append((memory, self._room))
-        self._room += -(-library.memory_desc_get_size(description) // 64) * 64
+        self._room += -(-library.memory_desc_get_size(description) // _LINE) * _LINE
         return memory
 
     @staticmethod
@@ -249,8 +251,8 @@ class Program:
         """Execute on the memory of these arrays, which must lie as described; the last one is written."""
         for memory, array in zip(self._memories, arrays, strict=True):
             self._set(memory, array.__array_interface__["data"][0])
-        room = numpy.empty(self._room + 64, numpy.uint8)
-        start = -(-room.__array_interface__["data"][0] // 64) * 64  # a cache line begins there
+        room = numpy.empty(self._room + _LINE, numpy.uint8)
+        start = -(-room.__array_interface__["data"][0] // _LINE) * _LINE
         for memory, offset in self._temporary:
             self._set(memory, start + offset)
         for primitive, n, arguments, _ in self._steps:
