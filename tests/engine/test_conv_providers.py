@@ -41,7 +41,6 @@ def used(provider: str) -> bool:
 
 def plain(x, w, stride, pads, dilation, groups, g=None):
     """Convolution in float64, and its gradients if there is a `g`."""
-    n = w.ndim - 2
     x, w = x.astype(float), w.astype(float).reshape(groups, len(w) // groups, *w.shape[1:])
     x = numpy.pad(x, [(0, 0), (0, 0), *pads])
     size = [(m - d * (k - 1) - 1) // s + 1 for m, k, s, d in zip(x.shape[2:], w.shape[3:], stride, dilation, strict=True)]
