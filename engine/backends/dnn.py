@@ -74,11 +74,13 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
 
 
 def _worth(arrays: tuple, weight: tuple) -> bool:
-    """Whether oneDNN may be faster for a batch of images and a weight of this shape: all is float32, and there is enough to compute."""
+    """Whether oneDNN may be faster for a batch of images and a weight of this shape: all is float32, there is enough to compute, and the
+    library, which is loaded at the first time, can be used.
+    """
     x = arrays[0]
     if not mkldnn.enabled or x.ndim != len(weight) or 0 in x.shape or any(a.dtype != F32 for a in arrays):
         return False
-    return x.size // x.shape[1] * math.prod(weight) >= _LEAST
+    return x.size // x.shape[1] * math.prod(weight) >= _LEAST and isinstance(onednn.found(), Library)
 
 
 # -- plans -------------------------------------------------------------------------------------------------------------------
@@ -128,8 +130,7 @@ def _executed(kind: int, arrays: tuple, result: tuple, windows: Windows, groups:
     try:
         plan = _thread.plans[signature]
     except KeyError:
-        library = onednn.found()
-        plan = None if isinstance(library, str) else _planned(library, signature)
+        plan = _planned(onednn.found(), signature)
         if len(_thread.plans) >= _MOST:
             _thread.plans.pop(next(iter(_thread.plans)))
         _thread.plans[signature] = plan
@@ -150,7 +151,7 @@ def _axes(n: int, last: bool) -> tuple[int, ...]:
     return (0, *range(2, n), 1) if last else tuple(range(n))
 
 
-def _planned(library: Library, signature: Signature) -> Plan | None:
+def _planned(library: Any, signature: Signature) -> Plan | None:
     """Return a plan in the first of the layouts for which the library is fast."""
     for layout in signature.layouts():
         try:
