@@ -111,8 +111,8 @@ def heading() -> str:
     """What was measured on, and which settings were taken away."""
     removed = f"; unset for this run: {', '.join(f'{k}={v}' for k, v in REMOVED.items())}" if REMOVED else ""
     found = engine.backends.onednn.found()
-    onednn = found if isinstance(found, str) else found.version
-    versions = f"Python {sys.version.split()[0]}, NumPy {numpy.__version__}, oneDNN {onednn}, torch {torch.__version__ if torch else 'not installed'}"
+    libraries = {"Python": sys.version.split()[0], "NumPy": numpy.__version__, "oneDNN": found if isinstance(found, str) else found.version}
+    versions = ", ".join(f"{k} {v}" for k, v in {**libraries, "torch": torch.__version__ if torch else "not installed"}.items())
     where = "" if DEVICE == "cpu" else f" on {engine.cuda.get_device_name(DEVICE)}"
     return f"{THREADS} thread{'s' * (THREADS > 1)}{where}, {versions}{removed}"
 
