@@ -75,7 +75,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
         return out
     # zeros between windows or around them, times inf, would be nan; on a GPU, the host would wait for the condition
     finite = xp is numpy and numpy.isfinite(weight).all()
-    if finite and not single and not windows.plain and 2 * o <= 3 * size[1] and windows.turned is not None:
+    if finite and not single and not windows.plain and o <= 2 * size[1] and windows.turned is not None:
         turned = weight.reshape(groups, o // groups, weight.shape[1], -1).swapaxes(1, 2)[..., ::-1]
         return xp.ascontiguousarray(_over(windows.turned, g, turned.reshape(size[1], o // groups, *weight.shape[2:]), groups))
     at = windows.over(o // groups) if finite else windows
