@@ -13,6 +13,7 @@ from engine.base import observe
 from workbench import protocol
 from workbench.recording.recording import Recording
 from workbench.session.session import Session
+from workbench.training import loop
 from workbench.training.loop import Loop
 from workbench.training.state import TrainingState
 
@@ -125,6 +126,26 @@ def test_while_it_plays_few_turns_are_recorded_and_it_can_be_paused():
     assert 1 <= sum(recorded[:700]) < 50
     assert driven.loop.turn == 702 and recorded[701]  # one more by "step", and that one is shown
     assert observe.current is None
+
+
+def test_while_it_plays_turns_that_take_long_to_show_are_recorded_less_often(monkeypatch):
+    now, recorded = 100.0, []
+    monkeypatch.setattr(loop, "monotonic", lambda: now)
+    driven = Driven(range(200), (), ["play"])
+    take_over = driven.session.take_over
+
+    def slowly(*args):
+        nonlocal now
+        now += 1.0
+        take_over(*args)
+
+    monkeypatch.setattr(driven.session, "take_over", slowly)
+    for _ in driven.loop:
+        now += 0.25  # an iteration
+        if observe.current is not None:
+            recorded.append(now)
+    spent = len(recorded) / (recorded[-1] - recorded[0])  # a second each
+    assert len(recorded) == 3 and spent <= 1.5 * loop.SHARE
 
 
 def test_an_error_or_a_break_leaves_nobody_watching():

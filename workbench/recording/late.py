@@ -6,10 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy
+
 from engine.core import devices
 
 from ..inspector import values
 from ..inspector.statistics import Measuring, Statistics, Wanted, max_magnitude
+
+TINY = 1e-30  # a sum of squares in float32 below this may have lost some of them
 
 
 class Late:
@@ -35,12 +39,26 @@ class Late:
 
 def largest(arrays: Sequence[Any]) -> Late:
     """The largest |x| of each array; NaN if it has NaN."""
-    return Late(arrays, lambda array: float(abs(array).max()), lambda s: _unless_bad(s, max_magnitude(s.summary)))
+    return Late(arrays, _largest, lambda s: _unless_bad(s, max_magnitude(s.summary)))
 
 
 def squares(arrays: Sequence[Any]) -> Late:
-    """The sum of |x|² of each array in double precision: float32 would overflow if training diverges."""
-    return Late(arrays, lambda array: float((abs(array).astype("float64") ** 2).sum()), lambda s: _unless_bad(s, _square(s.summary.norm)))
+    """The sum of |x|² of each array; it does not overflow if training diverges."""
+    return Late(arrays, _squares, lambda s: _unless_bad(s, _square(s.summary.norm)))
+
+
+def _largest(array: Any) -> float:
+    if array.dtype.kind == "f":  # without a copy
+        return float(max(array.max(), -array.min()))
+    return float(abs(array).max())
+
+
+def _squares(array: Any) -> float:
+    if array.__class__ is numpy.ndarray and array.dtype.char in "fd":
+        total = float(numpy.vdot(array, array))  # one pass over memory, without a copy
+        if TINY < total < math.inf:
+            return total
+    return float((abs(array).astype("float64") ** 2).sum())
 
 
 def bad(arrays: Sequence[Any]) -> Late:

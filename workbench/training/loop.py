@@ -16,6 +16,7 @@ from .state import TrainingState
 
 Wish = Literal["play", "pause", "step", "reset", "end"]
 SHOW = 0.5  # minimum seconds between two recorded iterations while the loop plays
+SHARE = 0.05  # of the time is spent on recording and showing them
 TELL = 0.1  # minimum seconds between two progress messages
 
 
@@ -23,8 +24,9 @@ class Loop:
     """The iterator behind `for batch in wb.loop(loader, model, optimizer)`: it waits before the first iteration for the view's controls.
 
     A recorded iteration keeps its graph, values and backward passes for inspection until the next one is recorded. While the loop plays,
-    at most one iteration in half a second is recorded; the others run unobserved. `gate(loop)` is called before each iteration and
-    blocks until the loop may continue; `names()` returns the user's variables; `ended()` is called when the loop is left.
+    at most one iteration in half a second is recorded, and fewer if that would take more than a twentieth of the time; the others run
+    unobserved. `gate(loop)` is called before each iteration and blocks until the loop may continue; `names()` returns the user's variables;
+    `ended()` is called when the loop is left.
     """
 
     def __init__(
@@ -39,7 +41,8 @@ class Loop:
         self._allowed = 0  # iterations that may run before it waits again
         self._reset = self._end = False
         self._start = TrainingState(subjects) if subjects else None
-        self._shown = self._told = 0.0
+        self._due = self._told = 0.0
+        self._usual: float | None = None  # seconds that an unobserved iteration takes
         session.training = self
 
     # -- controls: called from any thread ----------------------------------------------------------------------------------------
@@ -103,13 +106,16 @@ class Loop:
 
     def _turn(self, batch: Any) -> Iterator[Any]:
         """Run one iteration, recorded if it is due and no other observer is active."""
-        if observe.current is not None or self.playing and monotonic() - self._shown < SHOW:
+        begun = monotonic()
+        if observe.current is not None or self.playing and begun < self._due:
             yield batch
+            self._usual = monotonic() - begun
             return
         recorder = Recorder(f"turn {self.turn + 1}")
         recorder.recording.name = self.session.recording.name  # for the view it is the same graph with other values
         turn = Session(recorder.recording)
         watcher = PassWatcher(turn, recorder, None, self.names)
+        before = monotonic()
         try:
             with observe.observing(watcher):
                 yield batch
@@ -117,10 +123,13 @@ class Loop:
             watcher.close(error)
             recorder.stop()
             raise
+        ran = monotonic() - before
         watcher.close()
         recorder.stop()
-        self._shown = monotonic()
         self.session.take_over(turn, self.names())
+        ended = monotonic()
+        more = ended - begun - (ran if self._usual is None else self._usual)
+        self._due = ended + max(SHOW, more / SHARE)
 
     def message(self, re: int | None = None) -> protocol.Training:
         """The loop's progress and state as a protocol message."""
