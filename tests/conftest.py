@@ -26,7 +26,7 @@ import pytest
 import engine
 import torch_tests
 
-pytest_plugins = ["chromium", "grouping", "on_device", "pytester"]
+pytest_plugins = ["chromium", "cpu_times", "grouping", "on_device", "pytester"]
 
 HERE = str(Path(__file__).resolve().parent)
 
