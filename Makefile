@@ -7,11 +7,11 @@ BIN := $(VENV)/bin
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix extension
 SOURCES := pyproject.toml hatch_build.py extension/package-lock.json extension/build.mjs $(shell find extension/src extension/jupyter-config -type f)
 
-# `make test` leaves out tests marked `long`; FULL=1 includes them. WORKERS is pytest-xdist's number of processes: one more than cores,
+# `make test` leaves out tests marked `long`; with FULL=1 those marked `shorter`. WORKERS is pytest-xdist's number of processes: one more than cores,
 # since a test often waits for a kernel or a page.
 FULL ?=
 WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
-MARKS := not torch$(if $(FULL),, and not long)
+MARKS := not torch and not $(if $(FULL),shorter,long)
 BASE ?= HEAD
 CHANGED = { git diff --name-only --diff-filter=d $(BASE); git ls-files --others --exclude-standard; }
 # With a process for each core, threads of the matrix products only wait for each other: lessons take three times as long with them.
