@@ -115,7 +115,7 @@ def statements(tree: ast.AST, lazy: bool) -> Iterator[ast.AST]:
     todo = [tree]
     while todo:
         for child in ast.iter_child_nodes(todo.pop()):
-            if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            if isinstance(child, ast.If) and "TYPE_CHECKING" in (getattr(child.test, "id", ""), getattr(child.test, "attr", "")):
                 continue
             if not lazy and isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 continue
