@@ -250,6 +250,11 @@ def test_modules_of_the_tests_have_names_of_their_own():
     assert {name for name, times in names.items() if times > 1} == {"conftest.py"}
 
 
+def test_the_longest_files_of_tests_are_there():
+    names = (ROOT / "tests" / "longest.txt").read_text(encoding="utf-8").split()
+    assert [name for name in names if not (ROOT / "tests" / name).is_file()] == []
+
+
 def test_version_is_one():
     import engine
 
