@@ -1,9 +1,8 @@
-"""With `--cpu-times N`: where a run's time goes, for the N files that took most. On a busy machine it is the same as on a quiet one."""
+"""With `--cpu-times N`: where a run's time goes, for the N files that took most CPU time. A busy machine changes that little."""
 
 from __future__ import annotations
 
 import os
-import resource
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -29,6 +28,8 @@ def spent() -> tuple[float, float, float]:
     own = time.process_time()
     if PROC.is_dir():
         return time.perf_counter(), own, seconds_of(str(os.getpid())) - own
+    import resource  # not on Windows
+
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.perf_counter(), own, ended.ru_utime + ended.ru_stime
 
