@@ -169,8 +169,10 @@ $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 
 # Installed in place, with the extra of the stamp's name. The JupyterLab extension is copied into .venv: hence again when its sources change.
+# pip compiles in one process, and compileall in one for each core; packages may have files for another Python, which do not compile.
 $(VENV)/%.stamp: $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --editable ".[$*]"
+	$(BIN)/python -m pip install --no-compile --editable ".[$*]"
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 
 # The tests' extra has CuPy for CUDA 12, in the same folder as that for CUDA 13.
