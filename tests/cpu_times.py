@@ -49,7 +49,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, None, None]:
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     yield
     if begun := item.stash.get(BEGUN, None):
-        item.user_properties.append(("spent", [after - before for before, after in zip(begun, spent(), strict=True)]))
+        # What a browser used is lost with it, where its parent does not wait for all of its processes.
+        item.user_properties.append(("spent", [max(0.0, after - before) for before, after in zip(begun, spent(), strict=True)]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
