@@ -7,11 +7,11 @@ BIN := $(VENV)/bin
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix extension
 SOURCES := pyproject.toml hatch_build.py extension/package-lock.json extension/build.mjs $(shell find extension/src extension/jupyter-config -type f)
 
-# `make test` leaves out tests marked `long`; FULL=1 includes them. WORKERS is pytest-xdist's number of processes: one more than cores,
-# since a test often waits for a kernel or a page.
+# `make test` leaves out tests marked `long`; with FULL=1 those marked `shorter`. WORKERS is pytest-xdist's number of processes: two more
+# than cores, since a test often waits for a kernel, a page or other processes.
 FULL ?=
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
-MARKS := not torch$(if $(FULL),, and not long)
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
+MARKS := not torch and not $(if $(FULL),shorter,long)
 BASE ?= HEAD
 CHANGED = { git diff --name-only --diff-filter=d $(BASE); git ls-files --others --exclude-standard; }
 # With a process for each core, threads of the matrix products only wait for each other: lessons take three times as long with them.
@@ -169,8 +169,10 @@ $(VENV)/pyvenv.cfg:
 	$(PYTHON) -m venv $(VENV)
 
 # Installed in place, with the extra of the stamp's name. The JupyterLab extension is copied into .venv: hence again when its sources change.
+# pip compiles in one process, and compileall in one for each core; packages may have files for another Python, which do not compile.
 $(VENV)/%.stamp: $(VENV)/pyvenv.cfg $(SOURCES)
-	$(BIN)/python -m pip install --editable ".[$*]"
+	$(BIN)/python -m pip install --no-compile --editable ".[$*]"
+	$(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 	touch $@
 
 # The tests' extra has CuPy for CUDA 12, in the same folder as that for CUDA 13.

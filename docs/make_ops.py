@@ -6,9 +6,9 @@ python docs/make_ops.py > docs/ops.md
 from __future__ import annotations
 
 import ast
+import functools
 import inspect
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +19,18 @@ import engine  # noqa: E402
 from engine.core.op import functions, registry  # noqa: E402
 
 
+@functools.cache
+def classes(module: str) -> dict[str, ast.ClassDef]:
+    """The classes of a module by name; `inspect.getsource` of a class reads the whole file for each."""
+    return {node.name: node for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))) if isinstance(node, ast.ClassDef)}
+
+
 def rules_of(op: Any) -> list[tuple[str, str]]:
     """`("forward", "xp.tanh(input)")` and one pair for each differentiable input; "..." for a rule of several lines."""
     found = {}
     for cls in reversed(op.__mro__[:-1]):
         if cls.__module__.startswith("engine.ops."):
-            tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-            assert isinstance(tree, ast.ClassDef)
-            for item in tree.body:
+            for item in classes(cls.__module__)[cls.__name__].body:
                 if isinstance(item, ast.FunctionDef) and (item.name == "forward" or item.name.startswith("d_")):
                     short = len(item.body) == 1 and isinstance(item.body[0], ast.Return) and item.body[0].value is not None
                     found[item.name] = ast.unparse(item.body[0].value) if short else "..."  # type: ignore[attr-defined]

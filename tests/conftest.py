@@ -26,7 +26,7 @@ import pytest
 import engine
 import torch_tests
 
-pytest_plugins = ["chromium", "grouping", "on_device", "pytester"]
+pytest_plugins = ["chromium", "cpu_times", "grouping", "on_device", "pytester"]
 
 HERE = str(Path(__file__).resolve().parent)
 
@@ -46,7 +46,7 @@ class WithoutTorch(FileFinder):
 
 # The same examples each time; many more of them before a merge.
 hypothesis.settings.register_profile("usual", max_examples=150, deadline=None, derandomize=True)
-hypothesis.settings.register_profile("full", max_examples=1000, deadline=None, derandomize=True)
+hypothesis.settings.register_profile("full", max_examples=400, deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
 WithoutTorch.look_in(HERE)
@@ -62,6 +62,12 @@ def pytest_configure(config: pytest.Config) -> None:
         for folder in sys.path:
             if Path(folder, "torch").is_dir():
                 WithoutTorch.look_in(folder)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files in longest.txt come first, so that no worker still runs one of them when the others have nothing left to do."""
+    place = {str(Path(HERE, name)): number for number, name in enumerate(Path(HERE, "longest.txt").read_text().split())}
+    items.sort(key=lambda item: place.get(str(item.path), len(place)))
 
 
 @pytest.fixture(autouse=True)

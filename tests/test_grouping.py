@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+import grouping
+
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
@@ -34,11 +36,12 @@ def test_skips(n):
 
 
 @pytest.fixture
-def ran(pytester: pytest.Pytester):
-    """Runs the program's tests in a process of their own; returns the lines."""
+def ran(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch):
+    """Runs the program's tests; returns the lines."""
+    monkeypatch.setattr(grouping, "ungrouped", False)  # which a run sets for its process
     pytester.makeconftest(f"import sys\nsys.path.insert(0, {str(HERE)!r})\npytest_plugins = ['grouping']")
     file = pytester.makepyfile(PROGRAM)
-    return lambda *arguments: pytester.runpytest_subprocess(
+    return lambda *arguments: pytester.runpytest_inprocess(
         "-p", "no:cacheprovider", "-rA", *[one.replace("FILE", file.name) for one in arguments]
     )
 

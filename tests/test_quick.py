@@ -35,13 +35,21 @@ ELSEWHERE = {
 
 
 @pytest.fixture(scope="module")
-def chosen() -> list[str]:
-    """The ids of the tests that `make quick` runs, by its own command."""
+def chosen(request: pytest.FixtureRequest) -> list[str]:
+    """The ids of the tests that `make quick` runs, by its own command; of this run where it is one of all tests, which are collected already."""
     # Without the arguments of a `make` that runs these tests.
     environment = {name: value for name, value in os.environ.items() if name not in ("ARGS", "MAKEFLAGS", "MAKEOVERRIDES")}
     told = subprocess.run(["make", "-n", "pytest-quick"], cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
     (line,) = [line for line in told.splitlines() if "pytest" in line]
     arguments = shlex.split(line.split("-m pytest", 1)[1])
+    if [str(argument) for argument in request.config.args] == ["tests"]:
+        marks = set(re.findall(r"not (\w+)", arguments[arguments.index("-m") + 1]))
+        folders = tuple(arguments[at + 1] for at, argument in enumerate(arguments) if argument == "--ignore")
+        return [
+            item.nodeid
+            for item in request.session.items
+            if not item.nodeid.startswith(folders) and not marks & {mark.name for mark in item.iter_markers()}
+        ]
     at = arguments.index("-n")
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *arguments[:at], *arguments[at + 2 :]]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

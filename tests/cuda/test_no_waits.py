@@ -183,7 +183,7 @@ def captured(step):
 @pytest.mark.parametrize("name", MODELS)
 def test_a_graph_of_a_step(name, optimizer, precision, stand_in):
     eager = Training(name, optimizer, precision)
-    replays = 20 if precision == "float32" else 5
+    replays = 8 if precision == "float32" else 5
     expected = [eager.step().item() for _ in range(3 + replays)][3:]
     training = Training(name, optimizer, precision, capturable=True)
     graph, loss = captured(training.step)

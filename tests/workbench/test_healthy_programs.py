@@ -177,6 +177,7 @@ def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pyt
     request.addfinalizer(lambda: engine.set_default_dtype(engine.float32))  # some lessons set it
     monkeypatch.setattr(vocabulary, "current", None)  # the same
     names: dict[str, Any] = {"wb": wb, "__name__": "lesson"}
+    watched: list[Any] = []  # the newest recording of a cell with %%watch, which a notebook keeps for `wb.check()`
     for cell in edition(lesson, fast=True, notes=False)["cells"]:
         text = "".join(line for line in cell["source"].splitlines(keepends=True) if not line.startswith("%"))
         tags = cell["metadata"].get("tags", [])
@@ -189,6 +190,8 @@ def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pyt
         with fails, observe.observing(recorder):
             exec(compile(text, file, "exec"), names)
         recording = recorder.stop()
+        if cell["source"].startswith("%%watch"):
+            watched[:] = [recording]
         if not {"mistake", "raises-exception"} & set(tags):
             source.name_rows(recording, names, source.Sources())  # groups and loops of the graph, which take longer, are for a view
             assert [(one.code, one.sentence) for one in look(recording, source.optimizers(names), thorough=True).findings] == []
