@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ..base.layout import condensed, overlaps
-from . import malloc  # noqa: F401  sets malloc's thresholds
+from . import (
+    fused,
+    malloc,  # noqa: F401  sets malloc's thresholds
+)
 from .primitives import fill
 
 # 1 / 0 is inf and log(-1) is nan silently, as in PyTorch; `numpy.errstate` would not apply to other threads
@@ -27,6 +30,11 @@ def astype(x: Any, dtype: Any) -> numpy.ndarray:
 
 def copy(x: Any) -> numpy.ndarray:
     return condensed(x, x.dtype) if 0 in x.strides and overlaps(x) else numpy.array(x, copy=True, order="K")
+
+
+def exp(x: Any) -> Any:
+    found = fused.each("exp", x)
+    return numpy.exp(x) if found is None else found
 
 
 fill(globals(), numpy)
