@@ -2,7 +2,8 @@
 
 Importing this first takes away settings of the environment that slow NumPy's matrix product, and gives each library as many threads as
 BENCHMARK_THREADS says, one by default: two spinning thread pools fight, and more so on a machine that does other things too.
-BENCHMARK_DEVICE=cuda puts the tensors on a GPU; a block of calls then ends when the GPU has done them.
+BENCHMARK_DEVICE=cuda puts the tensors on a GPU; a block of calls then ends when the GPU has done them. BENCHMARK_CLOCK=thread counts the
+processor time of the calling thread instead of the time that passes, which on a busy machine says more about a single thread.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ REMOVED = {k: os.environ.pop(k) for k in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE
 THREADS = int(os.environ.get("BENCHMARK_THREADS", "1"))
 os.environ["OPENBLAS_NUM_THREADS"] = str(THREADS)
 DEVICE = os.environ.get("BENCHMARK_DEVICE", "cpu")
+CLOCK = time.thread_time if os.environ.get("BENCHMARK_CLOCK") == "thread" else time.perf_counter
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import numpy  # noqa: E402
@@ -47,12 +49,12 @@ def settled() -> None:
 def block(f: Callable, n: int, launching: bool = False) -> float:
     """Microseconds per call over a block of n calls; with `launching` those of the host alone, until the GPU has all the work."""
     settled()
-    start = time.perf_counter()
+    start = CLOCK()
     for _ in range(n):
         f()
-    launched = time.perf_counter()
+    launched = CLOCK()
     settled()
-    return ((launched if launching else time.perf_counter()) - start) / n * 1e6
+    return ((launched if launching else CLOCK()) - start) / n * 1e6
 
 
 def interleaved(contestants: dict[str, Callable], rounds: int, block_ms: float = 4.0, launching: bool = False) -> dict[str, list[float]]:

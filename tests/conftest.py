@@ -49,6 +49,8 @@ hypothesis.settings.register_profile("usual", max_examples=150, deadline=None, d
 hypothesis.settings.register_profile("full", max_examples=400, deadline=None, derandomize=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "usual"))
 
+os.environ.setdefault("GRADIENT_WORKBENCH_KERNELS", "numpy")  # whether or not they are compiled; test_compiled.py uses them
+
 WithoutTorch.look_in(HERE)
 
 

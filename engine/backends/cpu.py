@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from ..base.layout import condensed, overlaps
-from . import malloc  # noqa: F401  sets malloc's thresholds
+from . import (
+    fused,
+    malloc,  # noqa: F401  sets malloc's thresholds
+)
 from .dnn import convolution, convolution_input, convolution_weight  # noqa: F401
 from .primitives import fill
 
@@ -28,6 +31,11 @@ def astype(x: Any, dtype: Any) -> numpy.ndarray:
 
 def copy(x: Any) -> numpy.ndarray:
     return condensed(x, x.dtype) if 0 in x.strides and overlaps(x) else numpy.array(x, copy=True, order="K")
+
+
+def exp(x: Any) -> Any:
+    found = fused.each("exp", x)
+    return numpy.exp(x) if found is None else found
 
 
 fill(globals(), numpy)

@@ -10,7 +10,9 @@ import numpy
 from ..base import dtypes
 from ..base.errors import Refused
 from ..base.layout import axes_of, kept_order
+from . import fused
 from .reference import _axis, accumulate, module_of, new_zeros
+from .workers import share
 
 
 def put(x: Any, index: Any, value: Any, accumulate: bool = False) -> Any:
@@ -81,6 +83,10 @@ def _row_sums(index: Any, rows: Any, count: int) -> Any:
     """Return a matrix of `count` rows, in which row i is the sum of the rows whose index is i."""
     lib, n = module_of(rows), index.size
     index = lib.where(index < 0, index + count, index)
+    if index.dtype == numpy.int64 and (run := fused.kernel("add_rows", rows)) is not None:
+        out = numpy.zeros((count, rows.shape[1]), rows.dtype)
+        run(rows, index, out)
+        return out
     if lib is numpy and count * n <= 1 << 18:
         chosen = numpy.zeros((count, n), rows.dtype)
         chosen[index, numpy.arange(n)] = 1
@@ -134,16 +140,51 @@ def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
     lib, shape, want = module_of(x), x.shape or (1,), index.shape or (1,)
     if index.size == 0:
         return (lib.zeros((0,), numpy.int64),) * len(shape)
-    low, high = int(index.min()), int(index.max())
-    if low < 0 or high >= shape[dim]:
-        raise ValueError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {shape[dim]}")
+    _within(index, shape[dim], dim)
     grid = [lib.arange(n).reshape((-1,) + (1,) * (len(want) - d - 1)) for d, n in enumerate(want)]
     grid[dim] = index.reshape(want)
     return tuple(grid)
 
 
+def _in_lines(x: Any, dim: int, index: Any) -> bool:
+    """Whether an index array selects from each of many lines along the last dimension, of arrays that lie in memory line by line."""
+    return bool(
+        index.size >= fused.LEAST
+        and x.__class__ is numpy.ndarray
+        and index.__class__ is numpy.ndarray
+        and index.dtype == numpy.int64
+        and x.ndim
+        and dim in (-1, x.ndim - 1)
+        and x.shape[:-1] == index.shape[:-1]
+        and x.flags.c_contiguous
+        and index.flags.carray
+    )
+
+
+def _within(index: Any, size: int, dim: int) -> None:
+    """Raise ValueError for an index out of range."""
+    low, high = int(index.min()), int(index.max())
+    if low < 0 or high >= size:
+        raise ValueError(f"index {low if low < 0 else high} is out of bounds for dimension {dim} with size {size}")
+
+
+def _flat(lines: Any, places: Any) -> Any:
+    """The places in a matrix's lines as places in its memory."""
+    return places + numpy.arange(len(lines))[:, None] * lines.shape[1]
+
+
 def gather(x: Any, dim: int, index: Any) -> Any:
     """`out[i, j] = x[i, index[i, j]]` for dim 1, and so on."""
+    if _in_lines(x, dim, index):
+        fitting_along(x, dim, index, "gather")
+        _within(index, x.shape[-1], x.ndim - 1)
+        out = numpy.empty(index.shape, x.dtype)
+        lines, places, into = (a.reshape(-1, a.shape[-1]) for a in (x, index, out))
+        if (run := fused.kernel("gather", lines, into)) is not None:
+            share(run, (lines, places), last=(into,), work=index.size)
+        else:
+            lines.reshape(-1).take(_flat(lines, places), out=into, mode="clip")  # in range; "raise" would copy
+        return out
     where = _along(x, dim, index, "gather")
     if index.size == 0:
         return new_zeros(x, index.shape)
@@ -182,6 +223,17 @@ def scatter(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of `x` with `out[i, index[i, j]] += src[i, j]` for dim 1, and so on."""
+    if _in_lines(x, dim, index) and src.__class__ is numpy.ndarray and src.shape == index.shape and src.dtype == x.dtype:
+        fitting_along(x, dim, index, "scatter_add", src)
+        _within(index, x.shape[-1], x.ndim - 1)
+        out = numpy.array(x)
+        into, places, lines = (a.reshape(-1, a.shape[-1]) for a in (out, index, src))
+        if (run := fused.kernel("scatter_add", into, lines)) is not None:
+            share(run, (lines, places), last=(into,), work=index.size)
+            return out
+        if x.dtype in (numpy.float32, numpy.float64):
+            into += numpy.bincount(_flat(into, places).reshape(-1), lines.reshape(-1), out.size).reshape(into.shape).astype(x.dtype)
+            return out
     return _scattered(x, dim, index, src, "scatter_add", functools.partial(accumulate, "add"))
 
 

@@ -10,7 +10,9 @@ from typing import Any
 import numpy
 
 from ..base.errors import Refused
+from . import fused
 from .reference import _through_host, module_of
+from .workers import share
 
 
 def fitting_classes(shape: tuple[int, ...], target: Any, weight: Any) -> None:
@@ -78,17 +80,32 @@ def class_spread(g: Any, target: Any, weight: Any, size: tuple, ignore: int = -1
 def log_sum_exp(x: Any) -> Any:
     """log(sum(exp(x))) over the class dimension, which is kept with size 1."""
     xp, axis = module_of(x), min(x.ndim - 1, 1)
+    if x.ndim == 2 and (run := fused.kernel("log_sum_exp", x)) is not None:
+        total = numpy.empty((len(x), 1), x.dtype)
+        share(run, (x,), last=(total.reshape(-1),))
+        return total
     most = x.max(axis, None, True)
     shifted = x - most
     return xp.log(xp.add.reduce(xp.exp(shifted, out=shifted), axis, keepdims=True)) + most
 
 
+def softmax_scaled(x: Any, lse: Any, scale: Any) -> Any:
+    """Return scale * softmax(x), from the logarithms of the sums of exponentials; both are numbers or beside the rows of x."""
+    if x.ndim == 2 and (run := fused.kernel("softmax_scaled", x, lse)) is not None:
+        out, each = numpy.empty_like(x), numpy.empty(len(x), x.dtype)
+        each[...] = scale if not getattr(scale, "ndim", 0) else scale.reshape(-1)
+        share(run, (x, lse.reshape(-1), each), last=(out,))
+        return out
+    out = x - lse
+    module_of(x).exp(out, out=out)
+    out *= scale
+    return out
+
+
 def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int) -> Any:
     """Return scale * softmax(x) minus `g` at each place's target class: the gradient of cross-entropy."""
     xp, axis = module_of(x), min(x.ndim - 1, 1)
-    out = x - lse
-    xp.exp(out, out=out)
-    out *= scale.reshape(*scale.shape[:axis], 1, *scale.shape[axis:])
+    out = softmax_scaled(x, lse, scale if not scale.ndim else scale.reshape(*scale.shape[:axis], 1, *scale.shape[axis:]))
     out[_index(target, ignore)] -= xp.where(target == ignore, g.dtype.type(0), g)
     return out
 

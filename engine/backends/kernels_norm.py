@@ -10,72 +10,137 @@ from typing import Any
 
 import numpy
 
+from ..base.dtypes import F32
+from . import fused
 from .reduction import sum
 from .reference import module_of
+from .workers import share
 
-_ROWS = 1 << 17  # elements processed at a time, so that they stay in the cache
+_ROWS = 1 << 18  # elements processed at a time, so that they stay in the cache
 
 
 def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = None) -> tuple:
     """Return (x - mean) / sqrt(variance + eps) * weight + bias, the mean, and the reciprocal of that square root."""
-    xp, n = module_of(x), math.prod(x.shape[a] for a in axes)
+    xp, blocks = module_of(x), _blocks(x, axes)
+    run, shape = _compiled("", x, axes, weight, bias)
+    if run is None and len(blocks) == 1:
+        return _normalized(xp, x, axes, eps, weight, bias)
     kept = tuple(1 if i in axes else m for i, m in enumerate(x.shape))
-    out = xp.empty(x.shape, x.dtype)
-    mean, rstd = xp.empty(kept, x.dtype), xp.empty(kept, x.dtype)
-    for block in _blocks(x, axes):
-        few, into = x[block], out[block]
-        mean[block] = m = _sum(xp, few, axes) / n
-        xp.subtract(few, m, out=into)
-        r = 1 / xp.sqrt(_dot(xp, into, into, axes) / n + eps)
-        # where the spread is small relative to the mean, the mean's rounding error matters: subtract it too (on a GPU always)
-        apart = (m * r).reshape(-1)
-        if xp is not numpy or apart @ apart > 64**2 and abs(apart).max() > 64:
-            rest = _sum(xp, into, axes) / n
-            mean[block] += rest
-            into -= rest
-            r = 1 / xp.sqrt(_dot(xp, into, into, axes) / n + eps)
-        rstd[block] = r
-        into *= r
-        if weight is not None:
-            into *= weight
-        if bias is not None:
-            into += bias
+    out, mean, rstd = xp.empty(x.shape, x.dtype), xp.empty(kept, x.dtype), xp.empty(kept, x.dtype)
+    if run is None:
+        for block in blocks:
+            _, mean[block], rstd[block] = _normalized(xp, x[block], axes, eps, weight, bias, out[block])
+    elif len(shape) == 2:
+        last = (out.reshape(shape), mean.reshape(-1), rstd.reshape(-1))
+        share(run, (x.reshape(shape),), _flat(weight), _flat(bias), eps, last=last)
+    else:
+        given = (x.reshape(shape), _flat(weight), _flat(bias), eps, out.reshape(shape), mean.reshape(-1), rstd.reshape(-1))
+        share(run, (numpy.arange(shape[1]),), *given, work=x.size)
     return out, mean, rstd
+
+
+def _normalized(xp: Any, x: Any, axes: tuple, eps: float, weight: Any, bias: Any, out: Any = None) -> tuple:
+    n = math.prod([x.shape[a] for a in axes])
+    mean = _sum(xp, x, axes) / n
+    out = xp.subtract(x, mean, out=out)
+    r = 1 / xp.sqrt(_dot(xp, out, out, axes) / n + eps)
+    # where the spread is small relative to the mean, the mean's rounding error matters: subtract it too (on a GPU always)
+    if xp is not numpy or numpy.maximum.reduce(abs(mean * r), None, initial=0) > 64:
+        rest = _sum(xp, out, axes) / n
+        mean = mean + rest
+        out -= rest
+        r = 1 / xp.sqrt(_dot(xp, out, out, axes) / n + eps)
+    out *= r
+    if weight is not None:
+        out *= weight
+    if bias is not None:
+        out += bias
+    return out, mean, r
 
 
 def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: Any = None) -> Any:
     """Return the gradient of `normalize` with respect to x."""
-    xp, n = module_of(x), math.prod(x.shape[a] for a in axes)
+    xp, blocks = module_of(x), _blocks(x, axes)
+    run, shape = _compiled("_input", x, axes, g, mean, rstd, weight)
+    if run is None and len(blocks) == 1:
+        return _normalized_input(xp, g, x, mean, rstd, axes, weight)
     out = xp.empty(x.shape, x.dtype)
-    for block in _blocks(x, axes):
-        few, into, r = g[block], out[block], rstd[block]
-        if weight is not None:
-            few = xp.multiply(few, weight, out=into)
-        # r (c - unit mean(c unit)), with unit = r apart and c = g - mean(g), which the rounding of x's mean does not affect
-        xp.subtract(few, _sum(xp, few, axes) / n, out=into)
-        apart = x[block] - mean[block]
-        apart *= r * r * _dot(xp, into, apart, axes) / n
-        into -= apart
-        into *= r
+    if run is None:
+        for block in blocks:
+            _normalized_input(xp, g[block], x[block], mean[block], rstd[block], axes, weight, out[block])
+    elif len(shape) == 2:
+        given = (g.reshape(shape), x.reshape(shape), mean.reshape(-1), rstd.reshape(-1))
+        share(run, given, _flat(weight), last=(out.reshape(shape),))
+    else:
+        given = (g.reshape(shape), x.reshape(shape), mean.reshape(-1), rstd.reshape(-1), _flat(weight), out.reshape(shape))
+        share(run, (numpy.arange(shape[1]),), *given, work=x.size)
+    return out
+
+
+def _normalized_input(xp: Any, g: Any, x: Any, mean: Any, r: Any, axes: tuple, weight: Any, out: Any = None) -> Any:
+    n = math.prod([x.shape[a] for a in axes])
+    if weight is not None:
+        g = out = xp.multiply(g, weight, out=out)
+    # r (c - unit mean(c unit)), with unit = r apart and c = g - mean(g), which the rounding of x's mean does not affect
+    out = xp.subtract(g, _sum(xp, g, axes) / n, out=out)
+    apart = x - mean
+    apart *= r * r * _dot(xp, out, apart, axes) / n
+    out -= apart
+    out *= r
     return out
 
 
 def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
     """Return the gradient of `normalize` with respect to a weight that is constant along `axes`, which are summed over and dropped."""
     xp = module_of(x)
-    total = xp.zeros([1 if i in axes else m for i, m in enumerate(x.shape)], x.dtype)
-    for block in _blocks(x, () if 0 in axes else (0,)):
+    kept = [1 if i in axes else m for i, m in enumerate(x.shape)]
+    normalized = axes if list(mean.shape) == kept else tuple([i for i in range(x.ndim) if i not in axes])
+    run, shape = _compiled("_weight", x, normalized, g, mean, rstd)
+    total: Any = 0
+    if run is not None:
+        total = numpy.zeros(kept, x.dtype)
+        given = (g.reshape(shape), x.reshape(shape), mean.reshape(-1), rstd.reshape(-1), total.reshape(-1))
+        if len(shape) == 2:
+            run(*given)
+        else:
+            share(run, (numpy.arange(shape[1]),), *given, work=x.size)
+    for block in _blocks(x, () if 0 in axes else (0,)) if run is None else ():
         own = block if len(mean) > 1 else slice(None)  # per-row or common statistics
         unit = x[block] - mean[own]
         unit *= rstd[own]
         unit *= g[block]
-        total += _sum(xp, unit, axes)
+        total = total + _sum(xp, unit, axes)
     return total.reshape([m for i, m in enumerate(x.shape) if i not in axes])
+
+
+_NOTHING = numpy.empty(0, F32)
+
+
+def _flat(weight: Any) -> Any:
+    """A weight as the compiled kernels take it: of one dimension, without elements if there is none."""
+    return _NOTHING if weight is None else weight.reshape(-1)
+
+
+def _compiled(task: str, x: Any, axes: tuple, *beside: Any) -> tuple:
+    """Return the compiled kernel of a task and the shape in which it takes x; None if there is no kernel for these arrays.
+
+    It takes rows (R, n), each of which is normalized, or (N, C, n), of which each channel is.
+    """
+    if x.size < fused.LEAST or not axes:
+        return None, ()
+    first, n = axes[0], x.ndim
+    if first and axes == tuple(range(first, n)):
+        kind, shape = "rows", (math.prod(x.shape[:first]), math.prod(x.shape[first:]))
+    elif n > 2 and axes == (0, *range(2, n)) and math.prod(x.shape[2:]) >= 8:
+        kind, shape = "channels", (*x.shape[:2], math.prod(x.shape[2:]))
+    else:
+        return None, ()
+    return fused.kernel(f"normalize_{kind}{task}", x, *[a for a in beside if a is not None]), shape
 
 
 def _blocks(x: Any, axes: tuple) -> list:
     """Return slices along the first dimension; a single one if that is normalized itself, or `x` is small or on a GPU."""
-    if 0 in axes or x.ndim < 2 or x.size <= _ROWS or not isinstance(x, numpy.ndarray):
+    if x.size <= _ROWS or 0 in axes or x.ndim < 2 or not isinstance(x, numpy.ndarray):
         return [slice(None)]
     step = max(1, _ROWS * len(x) // x.size)
     return [slice(i, i + step) for i in range(0, len(x), step)]
@@ -83,14 +148,17 @@ def _blocks(x: Any, axes: tuple) -> list:
 
 def _sum(xp: Any, x: Any, axes: tuple) -> Any:
     """Sum over axes, which are kept with size 1."""
-    return sum(x, axes, True) if xp is numpy else xp.add.reduce(x, axes, keepdims=True)
+    return sum(x, axes, True) if xp is numpy and x.size > _FEW else xp.add.reduce(x, axes, None, None, True)
 
 
+_FEW = 1024  # elements; for fewer, a plain sum is the fastest
 _LETTERS = "abcdefghij"
 
 
 def _dot(xp: Any, x: Any, y: Any, axes: tuple) -> Any:
     """Sum x * y over axes, which are kept with size 1."""
+    if x.size <= _FEW:
+        return xp.add.reduce(x * y, axes, None, None, True)
     n, inner = x.ndim, len(axes)
     while inner and axes[-inner:] != tuple(range(n - inner, n)):
         inner -= 1

@@ -11,29 +11,31 @@ from typing import Any
 import numpy
 
 from ..base.dtypes import LOW
+from . import fused
+from .workers import share
 
 _F32 = numpy.dtype("float32")
 _f = numpy.float32
 _BLOCK = 1 << 15  # normal samples per block: smaller blocks lose more to calls than they gain from the cache
-_BITS_24 = numpy.uint64((1 << 24) - 1)
+_BITS_21, _BITS_24, _32 = numpy.uint64((1 << 21) - 1), numpy.uint64((1 << 24) - 1), numpy.uint64(32)
 
 # Polynomial coefficients of Cephes' logf, cosf and sinf (S. Moshier), as used by the vectorized Box-Muller transform: float32 values,
 # kept as float64, in which they are multiplied.
-_LOG = [
+LOG = [
     float(_f(c))
     for c in (
         7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1,
         -2.4999993993e-1, 3.3333331174e-1,
     )
 ]  # fmt: skip
-_COS_SIN = [
+COS_SIN = [
     numpy.array(c, _F32).astype(numpy.float64).reshape(2, 1, 1)
     for c in (
         (2.443315711809948e-5, -1.9515295891e-4), (-1.388731625493765e-3, 8.3321608736e-3), (4.166664568298827e-2, -1.6666654611e-1),
     )
 ]  # fmt: skip
-_QUARTER_PI = [float(_f(c)) for c in (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)]  # pi / 4 in three parts, negative
-_LN2, _LN2_LOW = 0.693359375, float(_f(-2.12194440e-4))  # ln 2 in two parts
+QUARTER_PI = [float(_f(c)) for c in (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)]  # pi / 4 in three parts, negative
+LN2 = 0.693359375, float(_f(-2.12194440e-4))  # in two parts
 
 
 def unit(source: Any, n: int) -> numpy.ndarray:
@@ -97,19 +99,19 @@ def _log(x: numpy.ndarray) -> numpy.ndarray:
     x *= 1.0 + small
     x -= 1.0
     narrow = numpy.empty(x.shape, _F32)
-    y = x * _LOG[0]
-    for p in _LOG[1:-1]:
+    y = x * LOG[0]
+    for p in LOG[1:-1]:
         y += p
         _round(y, narrow)
         y *= x
-    y += _LOG[-1]
+    y += LOG[-1]
     _round(y, narrow)
     z = x * x
     _round(z, narrow)
     y *= x
     _round(y, narrow)
     y *= z
-    low = e * _LN2_LOW
+    low = e * LN2[1]
     _round(low, narrow)
     y += low
     _round(y, narrow)
@@ -118,7 +120,7 @@ def _log(x: numpy.ndarray) -> numpy.ndarray:
     _round(z, narrow)
     x += z
     _round(x, narrow)
-    e *= _LN2
+    e *= LN2[0]
     e += x
     narrow[...] = e
     return narrow
@@ -132,13 +134,13 @@ def _cos_sin(x: numpy.ndarray) -> numpy.ndarray:
     y, x = octant.astype(numpy.float64), x.astype(numpy.float64)
     both = numpy.empty((2, *x.shape), _F32)
     narrow = both[0]
-    for part in _QUARTER_PI:
+    for part in QUARTER_PI:
         x += y * part
         _round(x, narrow)
     z = x * x
     _round(z, narrow)
-    p = z * _COS_SIN[0]
-    for more in _COS_SIN[1:]:
+    p = z * COS_SIN[0]
+    for more in COS_SIN[1:]:
         p += more
         _round(p, both)
         p *= z
@@ -165,6 +167,10 @@ def _cos_sin(x: numpy.ndarray) -> numpy.ndarray:
 
 def _box_muller(u: numpy.ndarray) -> numpy.ndarray:
     """Transform uniform values into normal ones in blocks of 16: the first eight give the radii, the last eight the angles."""
+    if (run := fused.kernel("box_muller", u, least=0)) is not None:
+        first, second = numpy.ascontiguousarray(u.reshape(-1, 2, 8).transpose(1, 0, 2)).reshape(2, -1)
+        share(run, (first, second))
+        return numpy.stack([first.reshape(-1, 8), second.reshape(-1, 8)], 1).reshape(-1)
     blocks = u.reshape(-1, 2, 8)
     if u.dtype == _F32:
         radius = numpy.sqrt(_f(-2) * _log(_f(1) - blocks[:, 0]))
@@ -203,12 +209,10 @@ def normal(source: Any, n: int, d: numpy.dtype, mean: float = 0.0, std: float = 
     wide = numpy.dtype("float64") if d == numpy.float64 else _F32
     whole = n - n % 16
     u = uniform(source, whole if d in LOW else n, wide)  # PyTorch also draws the values that the last 16 replace, except in half precision
-    if u.size < n:
-        u = numpy.concatenate([u, numpy.empty(n - whole, wide)])
-    for block in (slice(i, min(i + _BLOCK, whole)) for i in range(0, whole, _BLOCK)):
-        u[block] = _box_muller(u[block])
-    if n % 16:
-        u[-16:] = _box_muller(uniform(source, 16, wide))
+    drawn = numpy.concatenate([u[:whole], uniform(source, 16, wide)]) if n % 16 else u  # the whole blocks, and the block of the last 16
+    for block in (slice(i, i + _BLOCK) for i in range(0, drawn.size, _BLOCK)):
+        drawn[block] = _box_muller(drawn[block])
+    u = drawn if n == whole else numpy.concatenate([drawn[: n - 16], drawn[-16:]])
     if (mean, std) != (0, 1):
         u = _fma(u, _f(std), _f(mean)) if wide is _F32 else u * std + mean
     return u.astype(d, copy=False)
@@ -267,7 +271,12 @@ def permutation(source: Any, n: int) -> numpy.ndarray:
 
 def bernoulli(source: Any, n: int, p: float) -> numpy.ndarray:
     """Draw `n` booleans that are True with probability `p`."""
-    return unit(source, n) < p
+    limit = math.ceil(p * 2.0**53)  # the 53 random bits as an integer: exact, and faster than in floating point
+    words = source.words(2 * n)
+    high = words[0::2] & _BITS_21
+    high <<= _32
+    high |= words[1::2]
+    return high < numpy.uint64(limit)
 
 
 def bernoulli_each(source: Any, p: numpy.ndarray) -> numpy.ndarray:

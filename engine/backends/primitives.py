@@ -113,7 +113,7 @@ elementwise: each element of the result depends on one element of each array
     log1p(x)                                                         elementwise
     log2(x)                                                          numpy
     log_ndtr(x)                                                      special
-    log_sigmoid(x)                                                   elementwise   plain
+    log_sigmoid(x)                                                   elementwise
     logaddexp(x, y)                                                  elementwise
     logaddexp2(x, y)                                                 numpy
     logical_and(x, y)                                                numpy

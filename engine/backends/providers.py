@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy
 
-from . import mkldnn, onednn, threads
+from . import fused, mkldnn, onednn, threads
 
 
 def described() -> str:
@@ -13,6 +13,7 @@ def described() -> str:
     rows = {
         "elementwise, reductions, pools": f"NumPy {numpy.__version__}",
         "matrix products": f"{blas.get('name', 'NumPy')} {blas.get('version', '')}".strip(),
+        "compound ops, Adam, randn": fused.status(),
         "convolutions": _convolutions(),
         "threads": str(threads.count()),
     }

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from ..base.errors import Refused
+from . import fused
 from .elementwise import logaddexp
 from .reference import _along, broadcast_to, module_of
 
@@ -217,6 +218,10 @@ def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 @_along
 def cumsum(x: Any, axis: int) -> Any:
+    if x.__class__ is numpy.ndarray and x.size >= fused.LEAST:  # the gradient's `x` is flipped, and so not contiguous
+        found = fused.each_row("cumsum", axis, numpy.ascontiguousarray(x))
+        if found is not None:
+            return found
     lines = math.prod(x.shape[axis + 1 :])
     if x.__class__ is numpy.ndarray and x.size >= _MANY and x.dtype in _FAST and x.flags.c_contiguous and (lines == 1 or lines >= 32):
         out = _running(x.reshape(-1, x.shape[axis], lines)).reshape(x.shape)
@@ -278,13 +283,15 @@ def cumextreme(x: Any, axis: int, largest: bool) -> tuple:
 @_along
 def softmax(x: Any, axis: int) -> Any:
     """exp(x) / sum(exp(x)) along one axis, with the maximum subtracted first."""
-    return _in_rows(x, axis, False)
+    found = fused.each_row("softmax", axis, x)
+    return _in_rows(x, axis, False) if found is None else found
 
 
 @_along
 def log_softmax(x: Any, axis: int) -> Any:
     """log(softmax(x)), computed from the logarithm of the sum rather than from the quotient."""
-    return _in_rows(x, axis, True)
+    found = fused.each_row("log_softmax", axis, x)
+    return _in_rows(x, axis, True) if found is None else found
 
 
 def _in_rows(x: Any, axis: int, logarithm: bool) -> Any:

@@ -152,7 +152,7 @@ def _unary(op: Any) -> Callable:
     new_tensor, new_node, tick = object.__new__, tape.Node.__new__, tape.tick
     ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
     node_class, mode, seen, launched = tape.Node, _mode, observe, op.pointwise and not op.checks
-    sort = sorter(op)
+    sort, on_cpu = sorter(op), op.on_cpu
 
     def call(input=None, *args, **kwargs):
         attrs = defaults
@@ -194,7 +194,7 @@ def _unary(op: Any) -> Callable:
             if watcher is not None:
                 watcher.begins()
             try:
-                data = forward(cpu, array) if attrs is defaults else forward(cpu, array, **attrs)
+                data = on_cpu(cpu, array) if attrs is defaults else on_cpu(cpu, array, **attrs)
             except Unbatchable:  # an attribute differs between samples of a vmap
                 return _run(op, (input,), attrs)
             except Exception as error:
@@ -424,7 +424,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
         if found is not None:
             data, low = found, None
         else:
-            forward = op.forward
+            forward = op.on_cpu if xp is cpu else op.forward
             if devices.mixed and not ((ready or xp is devices.gpu) and batching.plain(attrs)):
                 xp, forward, arrays, nodes = batching.prepared(xp, forward, arrays, nodes, attrs)
             given = arrays if low is None else [up(a, xp) for a in arrays]

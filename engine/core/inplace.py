@@ -264,7 +264,7 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     watcher = observe.current
     if watcher is not None:
         watcher.begins()
-    if op.pointwise and target.array.__class__ is devices.gpu_array and _launched(op, target, inputs, attrs, name):
+    if op.pointwise and _at_once(op, target, inputs, attrs, name):
         if watcher is not None:
             watcher.wrote(op, target, (old, *inputs), attrs)
         return target
@@ -286,17 +286,38 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     return target
 
 
-def _launched(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> bool:
-    """Write to an array on a GPU in one pass, without an array for the result, if nothing is recorded. Returns whether it was written."""
-    if not quick.DTYPES or op.checks or tape.mode.grad and (target.node or any(getattr(x, "node", None) for x in inputs)):
+_UFUNCS: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide}
+
+
+def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> bool:
+    """Write in one pass, without an array for the result, if nothing is recorded. Returns whether it was written.
+
+    On a GPU any elementwise op has a kernel for it; on the CPU it is one of NumPy's functions, for floats of one dtype and shape.
+    """
+    on_gpu = target.array.__class__ is devices.gpu_array
+    if not (on_gpu or op.name in _UFUNCS) or not quick.DTYPES or op.checks:
+        return False
+    if tape.mode.grad and (target.node or any(getattr(x, "node", None) for x in inputs)):
         return False
     operands = [getattr(x, "array", x) for x in (target, *inputs)]
-    if not devices.gpu.elementwise.write(op, target.array, operands, attrs):
+    if on_gpu:
+        if not devices.gpu.elementwise.write(op, target.array, operands, attrs):
+            return False
+    elif len(operands) == 2 and _alike(*operands):
+        _UFUNCS[op.name](*operands, out=target.array)
+    else:
         return False
     note_write_to(target, name, tape.mode.grad)
     if tape.mode.grad:
         rebase(target, None)
     return True
+
+
+def _alike(x: Any, y: Any) -> bool:
+    """Whether a row-major array of floats and an array of its dtype and shape, or a number, need no promotion and no broadcasting."""
+    if x.__class__ is not numpy.ndarray or x.dtype not in quick.DTYPES or not x.flags.c_contiguous:
+        return False
+    return y.__class__ in (int, float) or y.__class__ is numpy.ndarray and y.dtype == x.dtype and y.shape == x.shape
 
 
 def past_hooks(target: Tensor) -> Any:

@@ -59,6 +59,7 @@ class Op(metaclass=OpType):
 
     name: ClassVar[str]
     call: ClassVar[Callable]
+    on_cpu: ClassVar[Callable]  # `forward` on NumPy's arrays
     operator: ClassVar[str | None] = None  # "mul" installs __mul__, __rmul__ and __imul__
     aliases: ClassVar[tuple[str, ...]] = ()  # other names of the same function
     home: ClassVar[str] = "engine"  # the function's namespace: "engine", "nn.functional", "linalg"; "" for an op that only rules use
@@ -111,6 +112,7 @@ class Op(metaclass=OpType):
         tape.show_saved((*cls.slots, *cls.params))
         if not isinstance(cls.__dict__["forward"], staticmethod):
             cls.forward = staticmethod(cls.forward)
+        cls.on_cpu = staticmethod(rules.forward_on_cpu(cls))
         cls.rules = tuple(rules.rule_of(cls, f"d_{name}") for name in cls.inputs)
         own = [rules.rule_of(cls, f"t_{name}") for name in cls.inputs]
         cls.slopes = tuple(t or d if cls.pointwise else t for t, d in zip(own, cls.rules, strict=True)) if cls.pointwise or any(own) else ()

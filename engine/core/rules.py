@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from ..backends import cpu
+from ..backends import cpu, slopes
 from ..backends.batch import at_work
 from ..base.dtypes import F32, FLOAT, FROM_NUMPY, LOW
 from . import devices, tape
@@ -40,7 +40,32 @@ def rule_of(cls: Any, name: str) -> Any:
     # a copy of the code for each rule: CPython's inline caches are in the code object
     rule = FunctionType(_calling(", ".join(["xp", "g", *told])).replace(), {"d": d})
     rule.keeps = frozenset(cls.slots.index(w) for w in wants if w in cls.slots)
+    quick = slopes.FORMS.get((cls.name, name))
+    rule.on_cpu = rule if quick is None else _or_plainly(FunctionType(_calling(", ".join(["g", *told])), {"d": quick}), rule)
     return rule
+
+
+def forward_on_cpu(cls: Any) -> Callable:
+    """`forward` on NumPy's arrays: by a form for them (see `backends.slopes`), or by its own text where that does not take the arrays."""
+    quick, forward = slopes.FORMS.get((cls.name, "forward")), cls.forward
+    if quick is None:
+        return forward
+
+    def call(xp: Any, *inputs: Any, **attrs: Any) -> Any:
+        found = quick(*inputs, **{**cls.defaults, **attrs})
+        return forward(xp, *inputs, **attrs) if found is None else found
+
+    return call
+
+
+def _or_plainly(quick: Callable, rule: Callable) -> Callable:
+    """The rule by its form for NumPy's arrays, or by its own text where that does not take them."""
+
+    def call(xp: Any, g: Any, saved: Any, attrs: dict, shape: Any) -> Any:
+        found = quick(xp, g, saved, attrs, shape)
+        return rule(xp, g, saved, attrs, shape) if found is None else found
+
+    return call
 
 
 @functools.cache
@@ -74,7 +99,7 @@ def pull(op: Any, node: tape.Node, grad: Any) -> list:
             grads.append(None)
             continue
         shape = source.shape
-        g = rule(cpu, grad, saved, attrs, shape) if xp is cpu else at_work(xp, rule)(xp, grad, saved, attrs, shape)
+        g = rule.on_cpu(cpu, grad, saved, attrs, shape) if xp is cpu else at_work(xp, rule)(xp, grad, saved, attrs, shape)
         if g is not None and (g.shape != shape or g.dtype is not source.dtype):
             g = fit(xp, g, source)
         grads.append(g)
@@ -120,7 +145,7 @@ def up_recorded(a: Any, xp: Any) -> Any:
 
 def pull_one(op: Any) -> Callable:
     """`pull` of an op with one input, specialized for speed: most steps of a backward pass run this or `pull_two`."""
-    rule = op.rules[0]
+    rule = op.rules[0].on_cpu
 
     def specialised(node, grad):
         source = node.inputs[0]

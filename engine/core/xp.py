@@ -26,6 +26,7 @@ _SPELLED = {
     "invert": "bitwise_not", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh",
     "copy": "clone", "clip": "clamp", "ldexp": "exponent_added", "put": "index_put", "sparse_rows": "add_rows", "windows": "unfold",
+    "log_sigmoid": "logsigmoid",
     "from_parts": "complex", "write_through": "write_view", "read_through": "read_view",
 }  # fmt: skip
 

@@ -345,7 +345,7 @@ class binary_cross_entropy_with_logits(Binary):
         each = surprise_of_logits(xp, input, target, pos_weight)
         return reduced(xp, each if weight is None else each * weight, reduction)
     def d_input(xp, g, input, target, weight, pos_weight, reduction):
-        p = 0.5 + 0.5 * xp.tanh(input * 0.5)
+        p = xp.sigmoid(input)
         g = shared(g, input, reduction) * (p - target if pos_weight is None else (1 - target) - (1 + (pos_weight - 1) * target) * (1 - p))
         return g if weight is None else g * weight
     def d_target(xp, g, input, weight, pos_weight, reduction):
@@ -359,7 +359,7 @@ class binary_cross_entropy_with_logits(Binary):
 
 
 def surprise_of_logits(xp, x, target, pos_weight):
-    low = xp.log1p(xp.exp(-xp.abs(x))) + xp.maximum(-x, 0.0)
+    low = -xp.log_sigmoid(x)
     return (1 - target) * x + (low if pos_weight is None else (1 + (pos_weight - 1) * target) * low)
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy
 
+from ..backends import fused
+from ..backends.workers import share
 from ..core.tensor import Tensor
 from .optimizer import (
     Optimizer,
@@ -61,9 +63,14 @@ class Adam(Optimizer):
             start(state, group, xp, p, "exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []))
         t, lr = count(state), scalar(group["lr"])
         beta1, beta2 = map(scalar, group["betas"])
+        m, v = state["exp_avg"].array, state["exp_avg_sq"].array
+        if not group["amsgrad"] and (run := fused.kernel("adam", p, g, m, v)) is not None:
+            shrink, decay = (1 - lr * group["weight_decay"], 0) if group["decoupled_weight_decay"] else (1, group["weight_decay"])
+            numbers = (shrink, decay, beta1, beta2, (1 - beta2**t) ** 0.5, group["eps"], lr / (1 - beta1**t))
+            share(run, (g.reshape(-1),), *map(float, numbers), last=tuple(a.reshape(-1) for a in (p, m, v)))
+            return
         a, b = self._spare(xp, p, 2)
         g = _decayed(xp, p, g, lr, group, b)
-        m, v = state["exp_avg"].array, state["exp_avg_sq"].array
         mix(xp, m, g, beta1, a)
         mix_square(xp, v, g, beta2, a)
         if group["amsgrad"]:

@@ -1,0 +1,562 @@
+"""Kernels compiled by Numba: one pass over memory where NumPy takes several. The only module that imports Numba; see `fused`.
+
+All take C-contiguous arrays, float32 unless said otherwise, write into their last arguments and hold no lock, so that threads can share the
+work. Importing this module compiles those that are not in Numba's cache on disk.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy
+from numba import njit, types
+from numba.extending import intrinsic
+from numpy import float32 as F
+
+from .elementwise import CDF, CDF_END
+from .kernels_random import COS_SIN, LN2, LOG, QUARTER_PI
+
+_real = types.float64  # of a number, which becomes float32 inside
+_flat, _rows, _cube = (types.Array(types.float32, n, "C") for n in (1, 2, 3))
+_places, _places2 = (types.Array(types.int64, n, "C") for n in (1, 2))
+_inline = njit(fastmath={"contract"}, error_model="numpy")  # no reordering: the constants below rely on the order of additions
+
+
+def _kernel(*arguments: Any, flags: frozenset = frozenset(("contract", "reassoc"))) -> Any:
+    """Compile for these arguments, with sums in any order; loaded from the cache if it is there."""
+    return njit([types.void(*arguments)], cache=True, nogil=True, fastmath=set(flags), error_model="numpy")
+
+
+# -- functions of a number -----------------------------------------------------------------------------------------------------
+
+# exp by Cephes: 2^k times a polynomial on [-ln 2 / 2, ln 2 / 2]; relative error 1e-7. ln 2 is split in two parts.
+_LEAST, _MOST, _LOG2E, _ROUND = F(-104), F(89), F(1.44269504088896341), F(12582912)
+_LN2, _LN2_LOW = F(0.693359375), F(-2.12194440e-4)
+_E0, _E1, _E2, _E3, _E4, _E5 = map(F, (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5))
+_ZERO, _HALF, _ONE, _TWO, _BIAS = F(0), F(0.5), F(1), F(2), numpy.int32(127)
+
+
+@_inline
+def _reduced(x: Any) -> Any:
+    """Return exp(r) - 1 and k, with x = r + k ln 2; x is limited to where float32 is neither 0 nor inf. A nan stays in the first."""
+    x = _MOST if x > _MOST else x
+    x = _LEAST if x < _LEAST else x
+    shifted = F(x * _LOG2E + _ROUND)  # adding 1.5 2^23 rounds to an integer, which is in the low bits
+    k = numpy.int32(shifted.view(numpy.int32) - numpy.int32(0x4B400000))
+    n = shifted - _ROUND
+    r = x - n * _LN2 - n * _LN2_LOW
+    p = ((((_E0 * r + _E1) * r + _E2) * r + _E3) * r + _E4) * r + _E5
+    return p * (r * r) + r, k
+
+
+@_inline
+def _power_of_2(k: Any) -> Any:
+    bits = numpy.int32((k + _BIAS) << numpy.int32(23))
+    return bits.view(numpy.float32)
+
+
+@_inline
+def _exp(x: Any) -> Any:
+    p, k = _reduced(x)
+    half = numpy.int32(k >> numpy.int32(1))  # in two steps: 2^k itself may be out of range
+    return (p + _ONE) * _power_of_2(half) * _power_of_2(numpy.int32(k - half))
+
+
+@_inline
+def _expm1(x: Any) -> Any:
+    """exp(x) - 1 for x <= 0."""
+    p, k = _reduced(x if x > F(-80) else F(-80))
+    scale = _power_of_2(k)
+    return p * scale + (scale - _ONE)
+
+
+@_inline
+def _sigmoid(x: Any) -> Any:
+    return _ONE / (_ONE + _exp(-x))
+
+
+_L3, _L5, _L7, _L9, _L11, _L13, _L15 = (F(1 / n) for n in (3, 5, 7, 9, 11, 13, 15))
+
+
+@_inline
+def _log1p_exp(x: Any) -> Any:
+    """log(1 + exp(x)); with e = exp(-|x|) and s = e / (2 + e) <= 1 / 3, log(1 + e) = 2 atanh(s), whose series is short."""
+    e = _exp(-abs(x))
+    s = e / (_TWO + e)
+    q = s * s
+    series = ((((((_L15 * q + _L13) * q + _L11) * q + _L9) * q + _L7) * q + _L5) * q + _L3) * q + _ONE
+    return (x if x > _ZERO else _ZERO) + _TWO * s * series
+
+
+_C0, _C1, _C2, _C3, _C4, _C5, _C6 = (F(2 * c) for c in CDF)
+_SQUARE_END, _DENSITY = F(CDF_END), F(1 / math.sqrt(2 * math.pi))
+_TANH, _TANH3 = F(2 * math.sqrt(2 / math.pi)), F(0.044715)
+
+
+@_inline
+def _cdf(x: Any) -> Any:
+    """Standard normal distribution function; see `elementwise.CDF`."""
+    q = x * x
+    q = _SQUARE_END if q > _SQUARE_END else q
+    return _sigmoid(x * ((((((_C6 * q + _C5) * q + _C4) * q + _C3) * q + _C2) * q + _C1) * q + _C0))
+
+
+# -- elementwise ---------------------------------------------------------------------------------------------------------------
+
+
+@_kernel(_flat, _flat)
+def exp(x, out):
+    for i in range(x.size):
+        out[i] = _exp(x[i])
+
+
+@_kernel(_flat, _flat)
+def sigmoid(x, out):
+    for i in range(x.size):
+        out[i] = _sigmoid(x[i])
+
+
+@_kernel(_flat, _flat, _flat)
+def sigmoid_input(g, y, out):
+    for i in range(g.size):
+        out[i] = g[i] * (y[i] * (_ONE - y[i]))
+
+
+@_kernel(_flat, _flat)
+def silu(x, out):
+    for i in range(x.size):
+        out[i] = x[i] / (_ONE + _exp(-x[i]))
+
+
+@_kernel(_flat, _flat, _flat)
+def silu_input(g, x, out):
+    for i in range(x.size):
+        s = _sigmoid(x[i])
+        out[i] = g[i] * (s * (_ONE + x[i] * (_ONE - s)))
+
+
+@_kernel(_flat, _flat)
+def gelu(x, out):
+    for i in range(x.size):
+        out[i] = x[i] * _cdf(x[i])
+
+
+@_kernel(_flat, _flat, _flat)
+def gelu_input(g, x, out):
+    for i in range(x.size):
+        out[i] = g[i] * (_cdf(x[i]) + x[i] * _DENSITY * _exp(-_HALF * x[i] * x[i]))
+
+
+@_kernel(_flat, _flat)
+def gelu_tanh(x, out):
+    for i in range(x.size):  # (1 + tanh(u)) / 2 is the sigmoid of 2 u
+        out[i] = x[i] * _sigmoid(_TANH * x[i] * (_ONE + _TANH3 * x[i] * x[i]))
+
+
+@_kernel(_flat, _flat, _flat)
+def gelu_tanh_input(g, x, out):
+    for i in range(x.size):
+        q = _TANH3 * x[i] * x[i]
+        s = _sigmoid(_TANH * x[i] * (_ONE + q))
+        out[i] = g[i] * (s + s * (_ONE - s) * x[i] * _TANH * (_ONE + F(3) * q))
+
+
+@_kernel(_flat, _real, _real, _flat)
+def softplus(x, beta, threshold, out):
+    beta, threshold = F(beta), F(threshold)
+    for i in range(x.size):
+        scaled = beta * x[i]
+        smooth = _log1p_exp(scaled) / beta
+        out[i] = x[i] if scaled > threshold else smooth
+
+
+@_kernel(_flat, _flat, _real, _real, _flat)
+def softplus_input(g, x, beta, threshold, out):
+    beta, threshold = F(beta), F(threshold)
+    for i in range(x.size):
+        scaled = beta * x[i]
+        slope = g[i] * _sigmoid(scaled)
+        out[i] = g[i] if scaled > threshold else slope
+
+
+@_kernel(_flat, _flat)
+def log_sigmoid(x, out):
+    for i in range(x.size):
+        out[i] = -_log1p_exp(-x[i])
+
+
+@_kernel(_flat, _real, _flat)
+def elu(x, alpha, out):
+    alpha = F(alpha)
+    for i in range(x.size):
+        low = alpha * _expm1(_ZERO if x[i] > _ZERO else x[i])
+        out[i] = low if x[i] < _ZERO else x[i]
+
+
+@_kernel(_flat, _flat, _real, _flat)
+def elu_input(g, x, alpha, out):
+    alpha = F(alpha)
+    for i in range(x.size):
+        low = g[i] * (alpha * _exp(x[i]))
+        out[i] = low if x[i] <= _ZERO else g[i]
+
+
+@_kernel(_flat, _real, _flat)
+def leaky_relu(x, slope, out):
+    slope = F(slope)
+    for i in range(x.size):
+        out[i] = x[i] if x[i] > _ZERO else x[i] * slope
+
+
+@_kernel(_flat, _flat, _real, _flat)
+def leaky_relu_input(g, x, slope, out):
+    slope = F(slope)
+    for i in range(x.size):
+        out[i] = g[i] if x[i] > _ZERO else g[i] * slope
+
+
+# -- rows ----------------------------------------------------------------------------------------------------------------------
+
+
+@njit(fastmath={"nnan", "nsz", "reassoc"})
+def _most(x):
+    """The largest element; of a row with a nan, any element."""
+    most = F(-numpy.inf)
+    for i in range(x.size):
+        most = x[i] if x[i] > most else most
+    return most
+
+
+@_kernel(_rows, _rows)
+def softmax(x, out):
+    for i in range(len(x)):
+        row, into, total = x[i], out[i], _ZERO
+        most = _most(row)
+        for j in range(row.size):
+            e = _exp(row[j] - most)
+            into[j] = e
+            total += e
+        total = _ONE / total
+        for j in range(row.size):
+            into[j] *= total
+
+
+@_kernel(_rows, _rows, _rows)
+def softmax_input(g, y, out):
+    for i in range(len(g)):
+        slope, row, into, total = g[i], y[i], out[i], _ZERO
+        for j in range(row.size):
+            total += slope[j] * row[j]
+        for j in range(row.size):
+            into[j] = row[j] * (slope[j] - total)
+
+
+@_kernel(_rows, _flat)
+def log_sum_exp(x, out):
+    for i in range(len(x)):
+        row, total = x[i], _ZERO
+        most = _most(row)
+        for j in range(row.size):
+            total += _exp(row[j] - most)
+        out[i] = F(math.log(total)) + most
+
+
+@_kernel(_rows, _rows)
+def log_softmax(x, out):
+    for i in range(len(x)):
+        row, into, total = x[i], out[i], _ZERO
+        most = _most(row)
+        for j in range(row.size):
+            total += _exp(row[j] - most)
+        total = F(math.log(total))
+        for j in range(row.size):
+            shifted = row[j] - most
+            into[j] = shifted - total
+
+
+@_kernel(_rows, _rows, _rows)
+def log_softmax_input(g, y, out):
+    for i in range(len(g)):
+        slope, row, into, total = g[i], y[i], out[i], _ZERO
+        for j in range(row.size):
+            total += slope[j]
+        for j in range(row.size):
+            into[j] = slope[j] - _exp(row[j]) * total
+
+
+@_kernel(_rows, _flat, _flat, _rows)
+def softmax_scaled(x, lse, scale, out):
+    for i in range(len(x)):
+        row, into, below, factor = x[i], out[i], lse[i], scale[i]
+        for j in range(row.size):
+            into[j] = _exp(row[j] - below) * factor
+
+
+@_kernel(_rows, _rows)
+def cumsum(x, out):
+    for i in range(len(x)):
+        total = 0.0  # in float64, as in PyTorch
+        for j in range(x.shape[1]):
+            total += x[i, j]
+            out[i, j] = total
+
+
+@_kernel(_rows, _places2, _rows)
+def gather(x, places, out):
+    for i in range(len(places)):
+        for j in range(places.shape[1]):
+            out[i, j] = x[i, places[i, j]]
+
+
+@_kernel(_rows, _places2, _rows)
+def scatter_add(x, places, out):
+    for i in range(len(places)):
+        for j in range(places.shape[1]):
+            out[i, places[i, j]] += x[i, j]
+
+
+@_kernel(_rows, _places, _rows)
+def add_rows(x, places, out):
+    for i in range(len(places)):
+        row, into = x[i], out[places[i]]
+        for j in range(row.size):
+            into[j] += row[j]
+
+
+# -- normalization -------------------------------------------------------------------------------------------------------------
+
+
+@_kernel(_rows, _flat, _flat, _real, _rows, _flat, _flat)
+def normalize_rows(x, weight, bias, eps, out, mean, rstd):
+    n, eps = F(x.shape[1]), F(eps)
+    for i in range(len(x)):
+        row, into, total, rest, squares = x[i], out[i], _ZERO, _ZERO, _ZERO
+        for j in range(row.size):
+            total += row[j]
+        m = total / n
+        for j in range(row.size):
+            d = row[j] - m
+            rest += d
+            squares += d * d
+        rest /= n  # the mean's rounding error
+        r = _ONE / math.sqrt((squares - n * rest * rest) / n + eps)
+        mean[i], rstd[i] = m + rest, r
+        for j in range(row.size):
+            d = row[j] - m
+            into[j] = (d - rest) * r
+        if weight.size:
+            for j in range(row.size):
+                into[j] *= weight[j]
+        if bias.size:
+            for j in range(row.size):
+                into[j] += bias[j]
+
+
+@_kernel(_rows, _rows, _flat, _flat, _flat, _rows)
+def normalize_rows_input(g, x, mean, rstd, weight, out):
+    n = F(x.shape[1])
+    for i in range(len(x)):
+        slope, row, into, m, r, total, along = g[i], x[i], out[i], mean[i], rstd[i], _ZERO, _ZERO
+        if weight.size:
+            for j in range(row.size):
+                into[j] = slope[j] * weight[j]
+        else:
+            for j in range(row.size):
+                into[j] = slope[j]
+        for j in range(row.size):
+            total += into[j]
+        total /= n
+        for j in range(row.size):
+            along += (into[j] - total) * (row[j] - m)
+        along *= r * r / n
+        for j in range(row.size):
+            into[j] = r * ((into[j] - total) - (row[j] - m) * along)
+
+
+@_kernel(_rows, _rows, _flat, _flat, _flat)
+def normalize_rows_weight(g, x, mean, rstd, out):
+    for i in range(len(x)):
+        slope, row, m, r = g[i], x[i], mean[i], rstd[i]
+        for j in range(row.size):
+            out[j] += slope[j] * ((row[j] - m) * r)
+
+
+@_kernel(_places, _cube, _flat, _flat, _real, _cube, _flat, _flat)
+def normalize_channels(which, x, weight, bias, eps, out, mean, rstd):
+    n, eps = F(len(x) * x.shape[2]), F(eps)
+    for c in which:
+        total, rest, squares = _ZERO, _ZERO, _ZERO
+        for i in range(len(x)):
+            row = x[i, c]
+            for j in range(row.size):
+                total += row[j]
+        m = total / n
+        for i in range(len(x)):
+            row = x[i, c]
+            for j in range(row.size):
+                d = row[j] - m
+                rest += d
+                squares += d * d
+        rest /= n
+        r = _ONE / math.sqrt((squares - n * rest * rest) / n + eps)
+        mean[c], rstd[c] = m + rest, r
+        scale = weight[c] if weight.size else _ONE
+        shift = bias[c] if bias.size else _ZERO
+        for i in range(len(x)):
+            row, into = x[i, c], out[i, c]
+            for j in range(row.size):
+                d = row[j] - m
+                into[j] = (d - rest) * r * scale + shift
+
+
+@_kernel(_places, _cube, _cube, _flat, _flat, _flat, _cube)
+def normalize_channels_input(which, g, x, mean, rstd, weight, out):
+    n = F(len(x) * x.shape[2])
+    for c in which:
+        m, r, total, along = mean[c], rstd[c], _ZERO, _ZERO
+        for i in range(len(x)):
+            slope = g[i, c]
+            for j in range(slope.size):
+                total += slope[j]
+        total /= n
+        for i in range(len(x)):
+            slope, row = g[i, c], x[i, c]
+            for j in range(row.size):
+                along += (slope[j] - total) * (row[j] - m)
+        along *= r * r / n
+        r *= weight[c] if weight.size else _ONE
+        for i in range(len(x)):
+            slope, row, into = g[i, c], x[i, c], out[i, c]
+            for j in range(row.size):
+                into[j] = r * ((slope[j] - total) - (row[j] - m) * along)
+
+
+@_kernel(_places, _cube, _cube, _flat, _flat, _flat)
+def normalize_channels_weight(which, g, x, mean, rstd, out):
+    for c in which:
+        m, total = mean[c], _ZERO
+        for i in range(len(x)):
+            slope, row = g[i, c], x[i, c]
+            for j in range(row.size):
+                total += slope[j] * (row[j] - m)
+        out[c] = total * rstd[c]
+
+
+# -- optimizers -------------------------------------------------------------------------------------------------------------
+
+
+@_kernel(_flat, _real, _real, _real, _real, _real, _real, _real, _flat, _flat, _flat)
+def adam(g, shrink, decay, beta1, beta2, root, eps, rate, p, m, v):
+    """A step of Adam, before which p is multiplied by `shrink` and `decay` p is added to g.
+
+    `root` is the square root of 1 - beta2^t, and `rate` is lr / (1 - beta1^t).
+    """
+    shrink, decay, new1, kept2, new2 = F(shrink), F(decay), F(1 - beta1), F(beta2), F(1 - beta2)
+    root, eps, rate = F(root), F(eps), F(rate)
+    for i in range(g.size):
+        p[i] *= shrink
+        slope = g[i] + decay * p[i]
+        first = m[i] + new1 * (slope - m[i])
+        second = v[i] * kept2 + new2 * (slope * slope)
+        m[i], v[i] = first, second
+        p[i] -= rate * (first / (math.sqrt(second) / root + eps))
+
+
+# -- LSTM ----------------------------------------------------------------------------------------------------------------------
+
+
+@_inline
+def _tanh(x: Any) -> Any:
+    m = _expm1(-_TWO * abs(x))
+    t = -m / (_TWO + m)
+    return t if x >= _ZERO else -t
+
+
+@_kernel(_rows, _rows, _rows, _rows, _rows)
+def lstm_step(given, c, z, new, h):
+    """From the input's part of the gates, the state c, and minus the state's part of the gates in z: the gates in z, the next c and h."""
+    n = c.shape[1]
+    for k in range(len(z)):
+        row, beside, old, state, out = z[k], given[k], c[k], new[k], h[k]
+        for j in range(4 * n):
+            below = row[j] - beside[j]
+            row[j] = -_tanh(below) if 2 * n <= j < 3 * n else _ONE / (_ONE + _exp(below))
+        for j in range(n):
+            state[j] = row[n + j] * old[j] + row[j] * row[2 * n + j]
+        for j in range(n):
+            out[j] = row[3 * n + j] * _tanh(state[j])
+
+
+@_kernel(_rows, _rows, _rows, _rows, _rows)
+def lstm_slopes(gates, old, cells, by, to_c):
+    """The factors of the gradients of c (for i, f, g) and of h (for o) in those of the gates, and of that of h in that of c."""
+    n = cells.shape[1]
+    for k in range(len(gates)):
+        row, before, state, out, through = gates[k], old[k], cells[k], by[k], to_c[k]
+        for j in range(n):
+            i, f, g, o, t = row[j], row[n + j], row[2 * n + j], row[3 * n + j], _tanh(state[j])
+            out[j] = (_ONE - i) * i * g
+            out[n + j] = (_ONE - f) * f * before[j]
+            out[2 * n + j] = (_ONE - g * g) * i
+            out[3 * n + j] = (_ONE - o) * o * t
+            through[j] = (_ONE - t * t) * o
+
+
+# -- normal samples ------------------------------------------------------------------------------------------------------------
+
+
+@intrinsic
+def _fma(context, a, b, c):
+    """a * b + c with one rounding."""
+    return types.float32(types.float32, types.float32, types.float32), lambda context, builder, signature, given: builder.fma(*given)
+
+
+# The samples of `kernels_random`, bit by bit: its float64 numbers, rounded to float32, stand for fused steps
+_exactly = njit(error_model="numpy")
+_R0, _R1, _R2, _R3, _R4, _R5, _R6, _R7, _R8 = map(F, LOG)
+_P0, _P1, _P2 = map(F, QUARTER_PI)
+(_COS0, _SIN0), (_COS1, _SIN1), (_COS2, _SIN2) = (map(F, numpy.ravel(c)) for c in COS_SIN)
+_BIG_LN2, _SMALL_LN2 = map(F, LN2)
+_SQRT_HALF, _OCTANTS, _CIRCLE = F(0.707106781186547524), F(1.27323954473516), F(2 * math.pi)
+_EXPONENT, _MANTISSA, _HALVES = numpy.int32(23), numpy.int32(0x7FFFFF), numpy.int32(0x3F000000)
+_I1, _I2, _I4, _EVEN, _LESS = map(numpy.int32, (1, 2, 4, ~1, 126))
+
+
+@_exactly
+def _log(x: Any) -> Any:
+    x = F(x)
+    bits = x.view(numpy.int32)
+    reduced = numpy.int32((bits & _MANTISSA) | _HALVES)
+    mantissa = reduced.view(numpy.float32)
+    small = mantissa < _SQRT_HALF
+    e = F(numpy.int32((bits >> _EXPONENT) - _LESS)) - (_ONE if small else _ZERO)
+    x = (mantissa + mantissa if small else mantissa) - _ONE
+    y = _fma(_fma(_fma(_fma(x, _R0, _R1), x, _R2), x, _R3), x, _R4)
+    y = _fma(_fma(_fma(_fma(y, x, _R5), x, _R6), x, _R7), x, _R8)
+    z = x * x
+    y = _fma(y * x, z, e * _SMALL_LN2)
+    return _fma(e, _BIG_LN2, x + _fma(z, -_HALF, y))
+
+
+@_exactly
+def _cos_sin(x: Any) -> Any:
+    octant = numpy.int32((numpy.int32(x * _OCTANTS) + _I1) & _EVEN)
+    y = F(octant)
+    x = _fma(y, _P2, _fma(y, _P1, _fma(y, _P0, x)))
+    z = x * x
+    c = _fma(_fma(z, _COS0, _COS1), z, _COS2) * z
+    s = _fma(_fma(z, _SIN0, _SIN1), z, _SIN2) * z
+    c = _fma(c, z, z * -_HALF) + _ONE
+    s = _fma(s, x, x)
+    turned = (octant & _I2) != 0
+    cos, sin = (s if turned else c), (c if turned else s)
+    return (-cos if ((octant + _I2) & _I4) != 0 else cos), (-sin if (octant & _I4) != 0 else sin)
+
+
+@_kernel(_flat, _flat, flags=frozenset())
+def box_muller(first, second):
+    for i in range(first.size):
+        radius = F(math.sqrt(-_TWO * _log(_ONE - first[i])))
+        cos, sin = _cos_sin(_CIRCLE * second[i])
+        first[i], second[i] = radius * cos, radius * sin

@@ -1,0 +1,174 @@
+"""The kernels that Numba compiles give what NumPy gives, for every layout, and take only the arrays that they are compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy
+import pytest
+
+import engine
+from engine.backends import fused, threads, workers
+from engine.backends import slopes as forms
+from engine.nn import functional as F
+from grouping import grouped
+
+pytest.importorskip("numba")
+
+ROWS, WIDTH = 67, 65  # more than fused.LEAST elements, and no multiple of a vector's
+CLASSES = engine.tensor([i * 7 % WIDTH for i in range(ROWS)])
+PLACES = engine.tensor([[(i + 3 * j) % WIDTH for j in range(WIDTH)] for i in range(ROWS)])
+
+OPS: dict[str, tuple[Callable[..., Any], tuple]] = {  # name -> the op, and the shapes of what it takes after a matrix
+    "exp": (lambda x: x.exp(), ()),
+    "sigmoid": (lambda x: x.sigmoid(), ()),
+    "silu": (F.silu, ()),
+    "gelu": (F.gelu, ()),
+    "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), ()),
+    "softplus": (lambda x: F.softplus(x, 2.0, 3.0), ()),
+    "logsigmoid": (F.logsigmoid, ()),
+    "elu": (lambda x: F.elu(x, 1.5), ()),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.2), ()),
+    "softmax": (lambda x: x.softmax(-1), ()),
+    "log_softmax": (lambda x: x.log_softmax(-1), ()),
+    "cumsum": (lambda x: x.cumsum(-1), ()),
+    "gather": (lambda x: x.gather(1, PLACES), ()),
+    "embedding": (lambda x: F.embedding(CLASSES, x), ()),
+    "cross_entropy": (lambda x: F.cross_entropy(x, CLASSES), ()),
+    "layer_norm": (lambda x, w, b: F.layer_norm(x, (WIDTH,), w, b), ((WIDTH,), (WIDTH,))),
+    "batch_norm": (lambda x, w, b: F.batch_norm(x.reshape(1, ROWS, WIDTH), None, None, w, b, True), ((ROWS,), (ROWS,))),
+    "group_norm": (lambda x, w, b: F.group_norm(x.reshape(ROWS, 5, 13), 1, w, b), ((5,), (5,))),
+    "lstm": (lambda x, w: engine.lstm(x.reshape(1, ROWS, WIDTH), _states(), [w, w], False, 1, 0.0, False, False, False)[0], ((260, 65),)),
+}
+
+
+def _states() -> list:
+    return [engine.ones(1, ROWS, 65) * 0.5, engine.ones(1, ROWS, 65)]
+
+
+def _computed(op: Callable, *arrays: numpy.ndarray) -> list[numpy.ndarray]:
+    """The result of an op and the gradients of its inputs."""
+    given = [engine.from_numpy(a).requires_grad_() for a in arrays]
+    out = op(*given)
+    slopes = engine.autograd.grad(out, given, engine.from_numpy(_random(7, out.shape)) if out.ndim else None)
+    return [out.detach().numpy(), *[slope.numpy() for slope in slopes]]
+
+
+def _random(seed: int, shape: Any) -> numpy.ndarray:
+    return numpy.random.default_rng(seed).normal(size=tuple(shape)).astype("float32")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled_kernels() -> Iterator[None]:
+    """Compile the kernels, unless they are in the cache, and use them in this file; other tests run without them."""
+    fused.build()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GRADIENT_WORKBENCH_KERNELS", raising=False)
+        patch.setattr(fused, "_kernels", None)
+        yield
+
+
+@pytest.fixture
+def plainly(monkeypatch: pytest.MonkeyPatch) -> Callable:
+    """Call a function without compiled kernels and without other forms of rules: by NumPy and the text of ops."""
+
+    def call(fn: Callable, *args: Any) -> Any:
+        with monkeypatch.context() as now:
+            now.setattr(fused, "_kernels", False)
+            now.setattr(forms, "LEAST", 1 << 40)
+            return fn(*args)
+
+    return call
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the kernels that were asked for and found."""
+    names: list[str] = []
+    find = fused.kernel
+
+    def kernel(name: str, *arrays: Any, **options: Any) -> Any:
+        found = find(name, *arrays, **options)
+        names.extend([name] if found is not None else [])
+        return found
+
+    monkeypatch.setattr(fused, "kernel", kernel)
+    return names
+
+
+@grouped("name", list(OPS))
+def test_the_kernels_agree_with_numpy(name: str, plainly: Callable, used: list[str]) -> None:
+    op, shapes = OPS[name]
+    arrays = [2 * _random(0, (ROWS, WIDTH)), *[_random(i + 1, shape) for i, shape in enumerate(shapes)]]
+    used.clear()  # of the check before
+    found = _computed(op, *arrays)
+    assert used
+    for a, b in zip(found, plainly(_computed, op, *arrays), strict=True):
+        assert numpy.allclose(a, b, rtol=2e-5, atol=2e-6 * max(1, abs(b).max())), abs(a - b).max()
+
+
+@grouped("name", ["exp", "sigmoid", "silu", "gelu", "softplus", "logsigmoid", "elu", "leaky_relu", "softmax", "log_softmax"])
+def test_special_values(name: str, plainly: Callable) -> None:
+    x = _random(0, (ROWS, WIDTH))
+    x[::7, ::3] = numpy.resize([numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0, 88.8, -88.8, -104, 1e-30], x[::7, ::3].shape)
+    op = OPS[name][0]
+    found, wanted = _computed(op, x)[0], plainly(_computed, op, x)[0]
+    assert numpy.allclose(found, wanted, rtol=2e-5, atol=1e-6, equal_nan=True)
+
+
+@grouped("name", ["exp", "softmax", "log_softmax", "layer_norm"])
+def test_other_arrays_are_left_to_numpy(name: str, plainly: Callable, used: list[str]) -> None:
+    """Float64, strided, misaligned and empty arrays."""
+    op, shapes = OPS[name]
+    used.clear()
+    square = 2 * _random(0, (ROWS, ROWS))[:WIDTH, :WIDTH]
+    misaligned = numpy.frombuffer(bytearray(4 * WIDTH * WIDTH + 1), "uint8")[1:].view("float32").reshape(WIDTH, WIDTH)
+    misaligned[...] = square
+    for x in (square.astype("float64"), square.T, misaligned, numpy.empty((0, WIDTH), "float32")):
+        beside = [_random(i + 1, shape).astype(x.dtype) for i, shape in enumerate(shapes)]
+        with engine.no_grad():
+            out = op(*map(engine.from_numpy, (x, *beside))).numpy()
+        assert not used
+        wanted = plainly(lambda x=x, beside=beside: op(*map(engine.from_numpy, (numpy.array(x, order="C"), *beside))).numpy())
+        assert numpy.allclose(out, wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_normal_samples_are_the_same_bits(plainly: Callable, used: list[str]) -> None:
+    def drawn(n: int) -> numpy.ndarray:
+        engine.manual_seed(n)
+        return engine.randn(n).numpy()
+
+    for n in (1 << 13, 5003, 100):
+        assert numpy.array_equal(drawn(n), plainly(drawn, n))
+    assert used == ["box_muller"] * 3
+
+
+@grouped("name", ["Adam", "AdamW"])
+def test_adam(name: str, plainly: Callable, used: list[str]) -> None:
+    def trained() -> numpy.ndarray:
+        p = engine.from_numpy(_random(0, (ROWS, WIDTH))).requires_grad_()
+        optimizer = getattr(engine.optim, name)([p], lr=0.1, weight_decay=0.1)
+        for i in range(3):
+            p.grad = engine.from_numpy(_random(i, p.shape))
+            optimizer.step()
+        return p.detach().numpy()
+
+    used.clear()
+    assert numpy.allclose(trained(), plainly(trained), rtol=1e-5, atol=1e-6)
+    assert used == ["adam"] * 3
+
+
+def test_threads_share_large_arrays(monkeypatch: pytest.MonkeyPatch, plainly: Callable) -> None:
+    monkeypatch.setattr(workers, "SHARE", 1 << 10)
+    monkeypatch.setattr(threads, "count", lambda: 3)
+    for op, *shapes in ((OPS["gelu"][0],), (OPS["softmax"][0],), (OPS["layer_norm"][0], (WIDTH,), (WIDTH,))):
+        arrays = [_random(0, (ROWS, WIDTH)), *[_random(1, shape) for shape in shapes]]
+        for a, b in zip(_computed(op, *arrays), plainly(_computed, op, *arrays), strict=True):
+            assert numpy.allclose(a, b, rtol=2e-5, atol=2e-5)
+
+
+def test_the_status_says_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fused.status() == "Numba"
+    monkeypatch.setattr(fused, "installed", lambda: False)
+    assert fused.status() == "NumPy (Numba is not installed)"
