@@ -250,8 +250,10 @@ def _axis(x: Any, dim: int) -> int:
 
 
 def module_of(x: Any) -> Any:
-    """Return the array library of an array: NumPy or CuPy."""
-    return numpy if isinstance(x, (numpy.ndarray, numpy.generic)) else import_module("cupy")
+    """Return the array library of an array: NumPy or CuPy, or the functions of traced arrays."""
+    if isinstance(x, (numpy.ndarray, numpy.generic)):
+        return numpy
+    return getattr(x, "library", None) or import_module("cupy")  # a traced array names its own
 
 
 def _along(fn: Callable) -> Callable:

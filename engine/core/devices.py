@@ -19,6 +19,7 @@ from ..base.errors import Refused
 
 gpu: Any = None  # the CUDA backend, loaded at the first use of a GPU
 gpu_array: Any = None  # the class of its arrays
+traced_array: Any = None  # the class of the arrays of a step that is traced for XLA, once one has been
 several = False  # whether there are several GPUs
 mixed = False  # whether there are arrays other than NumPy's: on a GPU, on the meta device, or batched by vmap
 
@@ -147,6 +148,14 @@ def cuda() -> Any:
     return gpu
 
 
+def tracing() -> Any:
+    """Return the class of traced arrays, imported with JAX at the first use. Raises ImportError without JAX."""
+    global traced_array, mixed
+    if traced_array is None:
+        traced_array, mixed = importlib.import_module("engine.backends.xla").Traced, True
+    return traced_array
+
+
 def list_kernels(arrays: list) -> Any:
     """Return the GPU's kernels for lists of arrays, `backends.gpu.optim`, if all of these arrays are for them; else None."""
     kernels = importlib.import_module("engine.backends.gpu.optim") if gpu is not None and arrays else None
@@ -206,6 +215,8 @@ def namespace(array: Any) -> Any:
         return array.level.xp
     if array.__class__ is Meta:
         return meta.space
+    if array.__class__ is traced_array:
+        return array.library
     if gpu is None or isinstance(array, (numpy.ndarray, numpy.generic)) or not hasattr(array, "dtype"):
         return cpu
     return gpu
@@ -217,6 +228,8 @@ def of(array: Any) -> device:
         array = array.inner
     if array.__class__ is Meta:
         return META
+    if array.__class__ is traced_array:
+        return CPU
     return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else _of_gpu(array.data.device_id)
 
 
@@ -264,6 +277,8 @@ def common(arrays: list, name: str) -> Any:
             return gpu
     if any(a.__class__ is Batched for a in arrays):
         return space(arrays)
+    if traced_array is not None and any(a.__class__ is traced_array for a in arrays):
+        return traced_array.library
     placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]
     kinds = {a.__class__ for a in placed}
     if kinds == {numpy.ndarray}:

@@ -190,7 +190,7 @@ class Tensor:
 
     @property
     def is_cuda(self) -> bool:
-        return not isinstance(self.array, numpy.ndarray)
+        return not isinstance(self.array, numpy.ndarray) and self.array.__class__ is not devices.traced_array
 
     @property
     def is_meta(self) -> bool:

@@ -58,7 +58,8 @@ def _drawing(device, generator=None):
     if generator is not None and device.type in ("cpu", "cuda") and generator.device.type != device.type:
         raise RuntimeError(f"Expected a '{device.type}' device type for generator but found '{generator.device.type}'")
     on_gpu = device.type == "cuda" and devices.cuda() is not None
-    return importlib.import_module("engine.backends.gpu.random") if on_gpu else kernels_random, random.generator_of(device) if generator is None else generator
+    draws = random.drawing.by or (importlib.import_module("engine.backends.gpu.random") if on_gpu else kernels_random)
+    return draws, random.generator_of(device) if generator is None else generator
 
 
 def _drawn(draws, n, dtype, name, device, generator):

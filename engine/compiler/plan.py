@@ -1,0 +1,282 @@
+"""One compiled form of a step: which tensors go in, which come out changed, and XLA's program between."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy
+
+from ..backends.xla import Traced, TraceError, raw, space
+from ..base import observe, tree
+from ..core import devices, random, tape, versions
+from ..core.tensor import Tensor
+from .discovery import Discovery, Draws
+from .memory import Block, blocks, seen
+
+tracing = threading.local()  # `tracing.plan` is set in the thread that traces
+
+
+class _Results(observe.Observer):
+    """Notes the tensors that a traced step makes, to find those that outlive it."""
+
+    def __init__(self) -> None:
+        self.found = Discovery()
+        self.op, self.wrote = self.found.op, self.found.wrote  # type: ignore[method-assign]
+
+
+def _spec(array: Any) -> Any:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)
+
+
+class Plan:
+    """A step's program for arguments of these shapes, in this state of its modules and optimizers.
+
+    `blocks` hold the state, `grads` the leaves that had a gradient before the step. A changed block, and an old gradient that the step
+    replaces, are donated: XLA writes the new values over them.
+    """
+
+    def __init__(self, fn: Callable, args: list, structure: Any, found: Discovery) -> None:
+        self.fn, self.structure, self.draws = fn, structure, found.draws
+        self.optimizers = list(found.optimizers.values())
+        self.inputs = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        given = {id(args[i]) for i in self.inputs}
+        state: dict[int, Tensor] = {}
+        for t in self._state(found):
+            if isinstance(t, Tensor) and id(t) not in given and t.array.__class__ is numpy.ndarray:
+                state.setdefault(id(t), t)
+        self.leaves = list(state.values())
+        self.blocks = blocks(self.leaves)
+        self.owned = [t for t in self.leaves if t._grad is not None]
+        self.rates = [g for o in self.optimizers for g in o.param_groups if isinstance(g.get("lr"), float)]
+        self.traces, self.seconds = 0, 0.0
+        self._grads: dict[int, Any] = {}  # number of the leaf -> the memory of its gradient
+
+    def _state(self, found: Discovery) -> Any:
+        yield from found.tensors()
+        for m in found.modules.values():
+            yield from m._parameters.values()
+            yield from m._buffers.values()
+        for o in self.optimizers:
+            for group in o.param_groups:
+                yield from tree.leaves({k: v for k, v in group.items() if k != "params"})
+                for p in group["params"]:
+                    yield p
+                    yield from tree.leaves(o.state.get(p, {}))
+
+    # -- tracing ---------------------------------------------------------------------------------------------------------------
+
+    def compile(self, args: list) -> None:
+        """Trace the step and compile it; raises TraceError for what has no compiled form."""
+        devices.tracing()
+        start = time.perf_counter()
+        with jax.enable_x64(True), jax.default_matmul_precision("float32"):
+            self._args = args
+            self.changing = list(range(len(self.blocks)))
+            state = [jax.ShapeDtypeStruct(b.shape, b.dtype) for b in self.blocks]
+            grads = [_spec(t._grad.array) for t in self.owned]  # type: ignore[union-attr]
+            rest = [_spec(args[i].array) for i in self.inputs], [0.1] * len(self.rates), [_spec(d) for d in self._drawn_again()]
+            jax.eval_shape(self._body, state, grads, [], [], *rest)
+            changed, replaced = set(self.changed), set(self.replaced)
+            self.changing = sorted(changed)
+            self.still = [i for i in range(len(self.blocks)) if i not in changed]
+            self.donated = sorted(replaced)
+            self.kept = [i for i in range(len(self.owned)) if i not in replaced]
+            jitted = jax.jit(self._body, donate_argnums=(0, 1), keep_unused=True)
+            self.lowered = jitted.trace(
+                [state[i] for i in self.changing], [grads[i] for i in self.donated], [state[i] for i in self.still],
+                [grads[i] for i in self.kept], *rest,
+            ).lower()  # fmt: skip
+            self.program = self.lowered.compile()
+            del self._args
+        self.seconds = time.perf_counter() - start
+
+    def _body(self, changing: list, donated: list, still: list, kept: list, given: list, rates: list, drawn: list) -> Any:
+        """Run the step on traced arrays. Everything that it changes is put back, and returned instead."""
+        self.traces += 1
+        if not hasattr(self, "still"):  # the first trace, which finds out what changes
+            self.still, self.donated, self.kept = [], list(range(len(self.owned))), []
+        roots: list[Any] = [None] * len(self.blocks)
+        for i, value in (*zip(self.changing, changing, strict=True), *zip(self.still, still, strict=True)):
+            roots[i] = Traced(value)
+        old: list[Any] = [None] * len(self.owned)
+        for i, value in (*zip(self.donated, donated, strict=True), *zip(self.kept, kept, strict=True)):
+            old[i] = Traced(value)
+        arguments = list(self._args)
+        inputs = [arguments[i] for i in self.inputs]
+        leaves = [*self.leaves, *inputs]
+        groups = [g for o in self.optimizers for g in o.param_groups]
+        before = [(t, t.array, t._grad, t.node) for t in leaves]
+        old_grads = [(t._grad, t._grad.array) for t in self.owned]  # type: ignore[union-attr]
+        options, steps, mode = [dict(g) for g in groups], [o._steps for o in self.optimizers], tape.mode.grad
+        states = [{p: set(s) for p, s in o.state.items()} for o in self.optimizers]
+        numbers, wanted = iter(drawn), iter(self.draws)
+
+        def draw(fn: Callable, source: Any, args: tuple, kwargs: dict) -> Any:
+            noted = next(wanted, None)
+            if noted is None or noted[:2] != (fn, source) or not _same(noted[2:], (args, kwargs)):
+                raise TraceError("compile: the step does not draw the same random numbers each time")
+            return Traced(next(numbers))
+
+        watching = _Results()
+        tracing.plan, random.drawing.by = self, Draws(draw)
+        try:
+            views = [(t, view) for b, root in zip(self.blocks, roots, strict=True) for t, view in zip(b.tensors, b.views(root), strict=True)]
+            for t, view in views:
+                t.array = view
+            for (grad, _), box in zip(old_grads, old, strict=True):
+                grad.array = box
+            for t, value in zip(inputs, given, strict=True):
+                t.array = Traced(value)
+            for g, value in zip(self.rates, rates, strict=True):
+                g["lr"] = Traced(jax.lax.convert_element_type_p.bind(value, new_dtype=numpy.dtype("float64"), weak_type=True, sharding=None))
+            marks = [g["lr"] for g in groups]
+            with observe.observing(watching):
+                a, k = tree.filled(self.structure, iter(arguments))
+                result = self.fn(*a, **k)
+            for g, mark in zip(groups, marks, strict=True):
+                if g["lr"] is not mark:
+                    raise TraceError("compile: the step sets a learning rate; call scheduler.step() outside of the compiled step")
+            for o, known in zip(self.optimizers, states, strict=True):
+                if any(set(s) != known.get(p, set()) for p, s in o.state.items()):
+                    raise TraceError(f"compile: {type(o).__name__} adds to its state in every step")
+            self.changed = [i for i, (r, v) in enumerate(zip(roots, self._given(changing, still), strict=True)) if r.value is not v]
+            outs = [roots[i].value for i in self.changed]
+            self._note_grads(leaves, before)
+            grads = [raw(leaves[i]._grad.array) for i in self.fresh]  # type: ignore[union-attr]
+            self.written = [i for i, (grad, _) in enumerate(old_grads) if i not in self.replaced and grad.array.value is not self._old(donated, kept)[i]]
+            rewritten = [raw(old_grads[i][0].array) for i in self.written]
+            results = self._note_results(result, leaves)
+            self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]
+            del result, a, k
+        finally:
+            tracing.plan = random.drawing.by = None
+            tape.mode.grad = mode
+            for t, array, grad, node in before:
+                t.array, t._grad, t.node = array, grad, node
+            for grad, array in old_grads:
+                grad.array = array
+            for g, saved in zip(groups, options, strict=True):
+                g.clear()
+                g.update(saved)
+            for o, n in zip(self.optimizers, steps, strict=True):
+                o._steps = n
+        for t in watching.found.kept():
+            if t.array.__class__ is Traced:
+                raise TraceError("compile: a tensor that the step computed is kept outside of it; return it from the step instead")
+        return outs, grads, rewritten, results
+
+    def _given(self, changing: list, still: list) -> list:
+        values: list[Any] = [None] * len(self.blocks)
+        for i, value in (*zip(self.changing, changing, strict=True), *zip(self.still, still, strict=True)):
+            values[i] = value
+        return values
+
+    def _old(self, donated: list, kept: list) -> list:
+        values: list[Any] = [None] * len(self.owned)
+        for i, value in (*zip(self.donated, donated, strict=True), *zip(self.kept, kept, strict=True)):
+            values[i] = value
+        return values
+
+    def _note_grads(self, leaves: list, before: list) -> None:
+        """Note which leaves have a new gradient tensor, which have none any more, and which old gradients are replaced by either."""
+        self.fresh, self.gone = [], []
+        for i, (t, (_, _, old, _)) in enumerate(zip(leaves, before, strict=True)):
+            if t._grad is not None and t._grad is not old:
+                self.fresh.append(i)
+            elif t._grad is None and old is not None:
+                self.gone.append(i)
+        ended = {id(leaves[i]) for i in (*self.fresh, *self.gone)}
+        self.replaced = [i for i, t in enumerate(self.owned) if id(t) in ended]
+
+    def _note_results(self, result: Any, leaves: list) -> list:
+        """Note the structure of what the step returns, and return the values of the tensors in it."""
+        self.returns = result if isinstance(result, Tensor) else tree.mapped(lambda x: None if isinstance(x, Tensor) else x, result)
+        known = {id(t): i for i, t in enumerate(leaves)}
+        self.results, values = [], []
+        for x in tree.leaves(result):
+            if isinstance(x, Tensor) and id(x) in known:
+                self.results.append(("known", known[id(x)]))
+            elif isinstance(x, Tensor) and x.array.__class__ is Traced:
+                if x.node is not None and x.node.op is not None and x.node.saved is not tape.FREED and tape.mode.grad:
+                    raise TraceError("compile: the step returns a tensor that requires grad; call backward() in it, or detach() the tensor")
+                self.results.append(("value", x.node is not None))
+                values.append(x.array.value)
+            elif isinstance(x, Tensor):
+                self.results.append(("constant", x))
+            else:
+                self.results.append(("plain", x))
+        self.shape = tree.mapped(lambda x: None, result)
+        self.returns = None
+        return values
+
+    def _drawn_again(self) -> list:
+        """Draw what the step draws, and put the generators back: for the shapes."""
+        sources = {id(source): source for _, source, _, _ in self.draws}
+        saved = [(source, source.get_state()) for source in sources.values()]
+        try:
+            return self._draw()
+        finally:
+            for source, state in saved:
+                source.set_state(state)
+
+    def _draw(self) -> list:
+        return [numpy.asarray(fn(source, *args, **kwargs)) for fn, source, args, kwargs in self.draws]
+
+    # -- running ---------------------------------------------------------------------------------------------------------------
+
+    def run(self, args: list) -> Any:
+        """Run the program on these arguments: the same effects and results as those of the step."""
+        state = self.blocks
+        changing = [state[i].buffer() for i in self.changing]
+        donated = [self._grad_buffer(self.owned[i]) for i in self.donated]
+        still = [state[i].buffer() for i in self.still]
+        kept = [self._grad_buffer(self.owned[i]) for i in self.kept]
+        inputs = [args[i] for i in self.inputs]
+        with jax.enable_x64(True):
+            outs, grads, rewritten, results = self.program(
+                changing, donated, still, kept, [t.array for t in inputs], [g["lr"] for g in self.rates], self._draw()
+            )
+        del changing, donated
+        for i, out in zip(self.changing, outs, strict=True):
+            state[i].adopt(out)
+        leaves = [*self.leaves, *inputs]
+        for i, out in zip(self.fresh, grads, strict=True):
+            leaves[i]._grad = Tensor._wrap(self._grad_array(i, out))
+        for i in self.gone:
+            leaves[i]._grad = None
+        for i, out in zip(self.written, rewritten, strict=True):
+            self.owned[i]._grad.array[...] = numpy.asarray(out)  # type: ignore[union-attr]
+        for o, n in zip(self.optimizers, self.advance, strict=True):
+            o._steps += n
+        for i in self.changing:
+            versions.note_write(state[i].tensors[0].array, "compile")
+        values = iter(results)
+        found = []
+        for kind, what in self.results:
+            if kind == "value":
+                tensor = Tensor._wrap(seen(next(values)))
+                found.append(tensor)
+            else:
+                found.append(leaves[what] if kind == "known" else what)
+        return tree.filled(self.shape, iter(found))
+
+    def _grad_buffer(self, leaf: Tensor) -> Any:
+        """The memory of an old gradient, which the program may write over if nobody else sees it."""
+        grad = leaf._grad
+        array = grad.array  # type: ignore[union-attr]
+        memory = array.base
+        owned = hasattr(memory, "buffer") and sys.getrefcount(array) <= 3 and sys.getrefcount(grad) <= 3
+        return memory.buffer if owned else jax.numpy.array(array, copy=True)
+
+    def _grad_array(self, i: int, buffer: Any) -> numpy.ndarray:
+        return seen(buffer)
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two calls draw with the same arguments."""
+    return repr(a) == repr(b)
