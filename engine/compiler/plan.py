@@ -231,16 +231,19 @@ class Plan:
 
     def run(self, args: list) -> Any:
         """Run the program on these arguments: the same effects and results as those of the step."""
+        with jax.enable_x64(True):
+            return self._run(args)
+
+    def _run(self, args: list) -> Any:
         state = self.blocks
         changing = [state[i].buffer() for i in self.changing]
         donated = [self._grad_buffer(self.owned[i]) for i in self.donated]
         still = [state[i].buffer() for i in self.still]
         kept = [self._grad_buffer(self.owned[i]) for i in self.kept]
         inputs = [args[i] for i in self.inputs]
-        with jax.enable_x64(True):
-            outs, grads, rewritten, results = self.program(
-                changing, donated, still, kept, [t.array for t in inputs], [g["lr"] for g in self.rates], self._draw()
-            )
+        outs, grads, rewritten, results = self.program(
+            changing, donated, still, kept, [t.array for t in inputs], [g["lr"] for g in self.rates], self._draw()
+        )
         del changing, donated
         for i, out in zip(self.changing, outs, strict=True):
             state[i].adopt(out)
