@@ -15,6 +15,7 @@ from ..backends.xla import Traced, TraceError, raw, space
 from ..base import observe, tree
 from ..core import devices, random, tape, versions
 from ..core.tensor import Tensor
+from .backward import Backward
 from .discovery import Discovery, Draws
 from .memory import Block, blocks, seen
 
@@ -132,6 +133,9 @@ class Plan:
                 grad.array = box
             for t, value in zip(inputs, given, strict=True):
                 t.array = Traced(value)
+            for t in leaves:  # the graph of the step ends at its inputs
+                if t.node is not None and t.node.op is not None:
+                    t.node = tape.Leaf(t)
             for g, value in zip(self.rates, rates, strict=True):
                 g["lr"] = Traced(jax.lax.convert_element_type_p.bind(value, new_dtype=numpy.dtype("float64"), weak_type=True, sharding=None))
             marks = [g["lr"] for g in groups]
@@ -150,7 +154,7 @@ class Plan:
             grads = [raw(leaves[i]._grad.array) for i in self.fresh]  # type: ignore[union-attr]
             self.written = [i for i, (grad, _) in enumerate(old_grads) if i not in self.replaced and grad.array.value is not self._old(donated, kept)[i]]
             rewritten = [raw(old_grads[i][0].array) for i in self.written]
-            results = self._note_results(result, leaves)
+            results = self._note_results(result, leaves), self._note_backward(result, leaves)
             self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]
             del result, a, k
         finally:
@@ -195,24 +199,27 @@ class Plan:
 
     def _note_results(self, result: Any, leaves: list) -> list:
         """Note the structure of what the step returns, and return the values of the tensors in it."""
-        self.returns = result if isinstance(result, Tensor) else tree.mapped(lambda x: None if isinstance(x, Tensor) else x, result)
         known = {id(t): i for i, t in enumerate(leaves)}
         self.results, values = [], []
         for x in tree.leaves(result):
             if isinstance(x, Tensor) and id(x) in known:
                 self.results.append(("known", known[id(x)]))
             elif isinstance(x, Tensor) and x.array.__class__ is Traced:
-                if x.node is not None and x.node.op is not None and x.node.saved is not tape.FREED and tape.mode.grad:
-                    raise TraceError("compile: the step returns a tensor that requires grad; call backward() in it, or detach() the tensor")
-                self.results.append(("value", x.node is not None))
+                self.results.append(("value", _graph_of(x.node)))
                 values.append(x.array.value)
             elif isinstance(x, Tensor):
                 self.results.append(("constant", x))
             else:
                 self.results.append(("plain", x))
         self.shape = tree.mapped(lambda x: None, result)
-        self.returns = None
         return values
+
+    def _note_backward(self, result: Any, leaves: list) -> list:
+        """Prepare the backward pass of results that require grad, and return the values that it needs."""
+        roots = [x.node for x in tree.leaves(result) if isinstance(x, Tensor) and x.array.__class__ is Traced and _graph_of(x.node) == "live"]
+        self.sources = [i for i, t in enumerate(leaves) if t.node is not None]
+        self.backward = Backward(roots, [leaves[i].node for i in self.sources]) if roots else None
+        return [] if self.backward is None else self.backward.values
 
     def _drawn_again(self) -> list:
         """Draw what the step draws, and put the generators back: for the shapes."""
@@ -258,15 +265,25 @@ class Plan:
             o._steps += n
         for i in self.changing:
             versions.note_write(state[i].tensors[0].array, "compile")
-        values = iter(results)
+        return tree.filled(self.shape, iter(self._returned(leaves, iter(results[0]), results[1])))
+
+    def _returned(self, leaves: list, values: Any, saved: list) -> list:
+        """The leaves of what the step returns, with their graph."""
         found = []
         for kind, what in self.results:
             if kind == "value":
                 tensor = Tensor._wrap(seen(next(values)))
+                tensor.node = _ENDED if what == "freed" else None
                 found.append(tensor)
             else:
                 found.append(leaves[what] if kind == "known" else what)
-        return tree.filled(self.shape, iter(found))
+        if self.backward is not None:
+            live = [t for t, (_, what) in zip(found, self.results, strict=True) if what == "live"]
+            arrays = tuple(map(seen, saved))
+            nodes = self.backward.nodes([t.array for t in live], arrays, [leaves[i].node for i in self.sources])
+            for t, node in zip(live, nodes, strict=True):
+                t.node = node
+        return found
 
     def _grad_buffer(self, leaf: Tensor) -> Any:
         """The memory of an old gradient, which the program may write over if nobody else sees it."""
@@ -278,6 +295,16 @@ class Plan:
 
     def _grad_array(self, i: int, buffer: Any) -> numpy.ndarray:
         return seen(buffer)
+
+
+def _graph_of(node: Any) -> str:
+    """What is left of a result's graph: "none", "freed" by a backward pass, or "live"."""
+    if node is None:
+        return "none"
+    return "freed" if any(n.op is not None and n.saved is tape.FREED for n in tape.plan([node])) else "live"
+
+
+_ENDED = tape.Node(Backward([], []), (), {}, tape.FREED, (), numpy.dtype(numpy.float32))
 
 
 def _same(a: Any, b: Any) -> bool:
