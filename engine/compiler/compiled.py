@@ -65,6 +65,8 @@ class Compiled:
             guards = Guards(found, read_by(self.fn, found.code))
             plan = Plan(self.fn, given, structure, found)
             plan.compile(given)
+            if not plan.fresh:
+                guards.ignore_grads()
         except TraceError as error:
             if self.fullgraph:
                 raise

@@ -40,6 +40,10 @@ class Guards:
                 self._hold(group, {k: v for k, v in group.items() if is_plain(v) and not (k == "lr" and isinstance(v, float))}, f"of {name}")
                 self.sizes.append((group["params"], len(group["params"]), f"the parameters of {name}"))
 
+    def ignore_grads(self) -> None:
+        """Let parameters have a gradient or not: the step computes none."""
+        self.grads = []
+
     def _hold(self, holder: dict, values: dict, words: str) -> None:
         self.entries += [(holder, key, value, f"{key!r} {words}") for key, value in values.items()]
 

@@ -83,6 +83,8 @@ class Plan:
             rest = [_spec(args[i].array) for i in self.inputs], [0.1] * len(self.rates), [_spec(d) for d in self._drawn_again()]
             jax.eval_shape(self._body, state, grads, [], [], *rest)
             changed, replaced = set(self.changed), set(self.replaced)
+            if not (self.fresh or self.gone or self.written):  # it computes no gradients: those that there are do not matter
+                self.owned, grads, replaced = [], [], set()
             self.changing = sorted(changed)
             self.still = [i for i in range(len(self.blocks)) if i not in changed]
             self.donated = sorted(replaced)
