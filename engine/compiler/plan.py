@@ -13,13 +13,21 @@ import numpy
 
 from ..backends.xla import Traced, TraceError, raw, space
 from ..base import observe, tree
-from ..core import devices, random, tape, versions
+from ..core import casting, devices, random, tape, versions
 from ..core.tensor import Tensor
 from .backward import Backward
 from .discovery import Discovery, Draws
 from .memory import Block, blocks, seen
 
-tracing = threading.local()  # `tracing.plan` is set in the thread that traces
+
+
+class _Tracing(threading.local):
+    """The plan whose step this thread traces."""
+
+    plan: Any = None
+
+
+tracing = _Tracing()
 
 
 class _Results(observe.Observer):
@@ -48,7 +56,9 @@ class Plan:
         given = {id(args[i]) for i in self.inputs}
         state: dict[int, Tensor] = {}
         for t in self._state(found):
-            if isinstance(t, Tensor) and id(t) not in given and t.array.__class__ is numpy.ndarray:
+            if isinstance(t, Tensor) and id(t) not in given:
+                if t.array.__class__ is not numpy.ndarray:
+                    raise TraceError(f"compile: the step uses a tensor on {t.device}; only steps on the CPU have a compiled form")
                 state.setdefault(id(t), t)
         self.leaves = list(state.values())
         self.blocks = blocks(self.leaves)
@@ -83,7 +93,8 @@ class Plan:
             rest = [_spec(args[i].array) for i in self.inputs], [0.1] * len(self.rates), [_spec(d) for d in self._drawn_again()]
             jax.eval_shape(self._body, state, grads, [], [], *rest)
             changed, replaced = set(self.changed), set(self.replaced)
-            if not (self.fresh or self.gone or self.written):  # it computes no gradients: those that there are do not matter
+            self.uses_grads = bool(self.fresh or self.gone or self.written)
+            if not self.uses_grads:  # those that there are do not matter
                 self.owned, grads, replaced = [], [], set()
             self.changing = sorted(changed)
             self.still = [i for i in range(len(self.blocks)) if i not in changed]
@@ -116,6 +127,7 @@ class Plan:
         before = [(t, t.array, t._grad, t.node) for t in leaves]
         old_grads = [(t._grad, t._grad.array) for t in self.owned]  # type: ignore[union-attr]
         options, steps, mode = [dict(g) for g in groups], [o._steps for o in self.optimizers], tape.mode.grad
+        caches = casting.is_autocast_cache_enabled()
         states = [{p: set(s) for p, s in o.state.items()} for o in self.optimizers]
         numbers, wanted = iter(drawn), iter(self.draws)
 
@@ -127,6 +139,7 @@ class Plan:
 
         watching = _Results()
         tracing.plan, random.drawing.by = self, Draws(draw)
+        casting.set_autocast_cache_enabled(False)  # it would keep traced casts, and use older ones
         try:
             views = [(t, view) for b, root in zip(self.blocks, roots, strict=True) for t, view in zip(b.tensors, b.views(root), strict=True)]
             for t, view in views:
@@ -162,6 +175,7 @@ class Plan:
         finally:
             tracing.plan = random.drawing.by = None
             tape.mode.grad = mode
+            casting.set_autocast_cache_enabled(caches)
             for t, array, grad, node in before:
                 t.array, t._grad, t.node = array, grad, node
             for grad, array in old_grads:
