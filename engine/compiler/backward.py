@@ -61,8 +61,8 @@ class Backward:
     def pull(self, node: Any, grad: Any) -> list:
         grads = list(grad) if self.multi else [grad]
         grads = [numpy.zeros(r.shape, r.dtype) if g is None else g for g, r in zip(grads, self._roots, strict=True)]
-        given = [as_buffer(a) for a in node.saved], [as_buffer(g) for g in grads]
         with jax.enable_x64(True), jax.default_matmul_precision("float32"):
+            given = [as_buffer(a) for a in node.saved], [as_buffer(g) for g in grads]
             if self._program is None:
                 self._program = jax.jit(self._body).lower(*given).compile()
             found = iter(self._program(*given))
