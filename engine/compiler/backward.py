@@ -39,7 +39,9 @@ class Backward:
         for node in tape.plan(roots):
             if node.op is not None:
                 if node.saved.__class__ is not tuple:
-                    raise TraceError("compile: saved tensors with hooks (checkpoint, save_on_cpu) have no compiled form across the step's end")
+                    raise TraceError(
+                        "compile: saved tensors with hooks (checkpoint, save_on_cpu) have no compiled form across the step's end"
+                    )
                 for box in _within((node.saved, node.attrs)):
                     value = box.value
                     number = numbers.setdefault(id(value), len(self.saved))

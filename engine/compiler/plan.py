@@ -11,14 +11,13 @@ from typing import Any
 import jax
 import numpy
 
-from ..backends.xla import Traced, TraceError, raw, space
+from ..backends.xla import Traced, TraceError, raw
 from ..base import observe, tree
 from ..core import casting, devices, random, tape, versions
 from ..core.tensor import Tensor
 from .backward import Backward
 from .discovery import Discovery, Draws
-from .memory import Block, blocks, seen
-
+from .memory import blocks, seen
 
 
 class _Tracing(threading.local):
@@ -142,7 +141,9 @@ class Plan:
         tracing.plan, random.drawing.by = self, Draws(draw)
         casting.set_autocast_cache_enabled(False)  # it would keep traced casts, and use older ones
         try:
-            views = [(t, view) for b, root in zip(self.blocks, roots, strict=True) for t, view in zip(b.tensors, b.views(root), strict=True)]
+            views = [
+                (t, view) for b, root in zip(self.blocks, roots, strict=True) for t, view in zip(b.tensors, b.views(root), strict=True)
+            ]
             for t, view in views:
                 t.array = view
             for (grad, _), box in zip(old_grads, old, strict=True):
@@ -153,7 +154,9 @@ class Plan:
                 if t.node is not None and t.node.op is not None:
                     t.node = tape.Leaf(t)
             for g, value in zip(self.rates, rates, strict=True):
-                g["lr"] = Traced(jax.lax.convert_element_type_p.bind(value, new_dtype=numpy.dtype("float64"), weak_type=True, sharding=None))
+                g["lr"] = Traced(
+                    jax.lax.convert_element_type_p.bind(value, new_dtype=numpy.dtype("float64"), weak_type=True, sharding=None)
+                )
             marks = [g["lr"] for g in groups]
             with observe.observing(watching):
                 a, k = tree.filled(self.structure, iter(arguments))
@@ -168,7 +171,9 @@ class Plan:
             outs = [roots[i].value for i in self.changed]
             self._note_grads(leaves, before)
             grads = [raw(leaves[i]._grad.array) for i in self.fresh]  # type: ignore[union-attr]
-            self.written = [i for i, (grad, _) in enumerate(old_grads) if i not in self.replaced and grad.array.value is not self._old(donated, kept)[i]]
+            self.written = [
+                i for i, (grad, _) in enumerate(old_grads) if i not in self.replaced and grad.array.value is not self._old(donated, kept)[i]
+            ]
             rewritten = [raw(old_grads[i][0].array) for i in self.written]
             results = self._note_results(result, leaves), self._note_backward(result, leaves)
             self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]

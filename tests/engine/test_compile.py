@@ -16,7 +16,7 @@ from engine.base import observe
 
 pytest.importorskip("jax")
 
-from engine.backends.xla import TraceError  # noqa: E402
+from engine.backends.xla import TraceError
 
 F = nn.functional
 
@@ -152,7 +152,9 @@ def test_mixed_precision_with_a_scaler_and_clipping():
     for i in range(9):
         scale = math.inf if i == 6 else 1.0  # this step is skipped, and the loss scale halved
         (expected, norm), (found, norm2) = eager(x * scale, y), compiled(x * scale, y)
-        assert found.item() == pytest.approx(expected.item(), rel=1e-3, nan_ok=True) and norm2.item() == pytest.approx(norm.item(), rel=1e-3, nan_ok=True)
+        assert found.item() == pytest.approx(expected.item(), rel=1e-3, nan_ok=True) and norm2.item() == pytest.approx(
+            norm.item(), rel=1e-3, nan_ok=True
+        )
         assert scaler.get_scale() == scaler2.get_scale()
     assert len(programs(compiled)) == 1
     assert all(engine.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
