@@ -59,7 +59,7 @@ class Backward:
         return "<op compiled>"
 
     def nodes(self, arrays: list, saved: tuple, inputs: list) -> list:
-        """Return the nodes of the results, whose arrays are given; `saved` are the arrays for the pass, `inputs` the nodes of the inputs."""
+        """Return the nodes of results with these arrays; `saved` are the arrays for the pass, `inputs` the nodes of the inputs."""
         first = arrays[0]
         node = tape.Node(self, tuple(inputs), {}, saved, None if self.multi else first.shape, first.dtype)
         if not self.multi:

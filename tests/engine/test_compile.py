@@ -292,6 +292,33 @@ def test_writes_through_views_and_captured_tensors():
         assert a.equal(b)
 
 
+def test_arguments_that_are_written():
+    def f(x, y):
+        x[0] = 5.0
+        y.mul_(x.sum())
+        return x.clone(), y + 1
+
+    compiled = engine.compile(f, fullgraph=True)
+    for i in range(4):
+        a, b = [engine.full((3,), float(i)), engine.ones(2)], [engine.full((3,), float(i)), engine.ones(2)]
+        for p, q in zip((*f(*a), *a), (*compiled(*b), *b), strict=True):
+            assert p.equal(q)
+
+
+def test_a_copy_of_the_state_is_a_copy():
+    weight = engine.ones(3)
+
+    def f():
+        before = weight.clone()
+        weight.mul_(2)
+        return before, weight.clone(), weight
+
+    compiled = engine.compile(f, fullgraph=True)
+    found = [compiled() for _ in range(5)]
+    assert [a[0].item() for a, _, _ in found] == [1, 2, 4, 8, 16] and [b[0].item() for _, b, _ in found] == [2, 4, 8, 16, 32]
+    assert all(c is weight for _, _, c in found)
+
+
 def test_memory_that_is_not_contiguous():
     def run(compiled):
         engine.manual_seed(0)
