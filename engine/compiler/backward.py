@@ -89,10 +89,15 @@ class Backward:
         captured: dict = dict.fromkeys(self._targets)
         roots = [(r, Traced(g)) for r, g in zip(self._roots, grads, strict=True)]
         mode, tape.mode.grad = tape.mode.grad, False
+        hooks = [t.hooks for t in self._targets]  # of the inputs: they run in the pass that this call is a node of
         try:
+            for t in self._targets:
+                t.hooks = None
             tape.backward(roots, numpy, True, captured, False)
         finally:
             tape.mode.grad = mode
+            for t, own in zip(self._targets, hooks, strict=True):
+                t.hooks = own
         self._reached = [captured[t] is not None for t in self._targets]
         return [captured[t].value for t in self._targets if captured[t] is not None]
 

@@ -231,6 +231,17 @@ def test_a_graph_can_be_used_once_as_always():
         engine.autograd.grad(compiled(x), x, create_graph=True)
 
 
+def test_hooks_of_inputs_run_once():
+    weight, seen = engine.ones(2, requires_grad=True), []
+    weight.register_hook(lambda g: seen.append(g.tolist()) or g * 10)
+    compiled = engine.compile(lambda x: (x * weight).sum(), fullgraph=True)
+    for _ in range(3):
+        weight.grad = None
+        compiled(engine.tensor([1.0, 2.0])).backward()
+        assert weight.grad.tolist() == [10, 20]
+    assert seen == [[1, 2]] * 3
+
+
 def test_an_input_that_was_overwritten_is_noticed():
     square = engine.compile(lambda x: (x * x).sum())
     x = engine.ones(3, requires_grad=True)
