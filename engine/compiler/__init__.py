@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -90,6 +91,16 @@ def compile(
         return model(*args, **kwargs)
 
     return compiled
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read a program that `compiled.export` wrote; returns a `Program`, to be called with tensors. Nothing is traced or compiled before.
+
+    Raises ValueError, saying what is wrong, for a file that is damaged, of another kind, or made by a later version.
+    """
+    from .program import load
+
+    return load(path)
 
 
 def is_compiling() -> bool:

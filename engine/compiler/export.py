@@ -32,6 +32,7 @@ from .plan import Plan
 from .program import FORMAT, MANIFEST, PROGRAM, STATE, TEXT, VERSION
 
 KEY = "random.key"
+_FOLDERS = "jax_hlo_source_file_canonicalization_regex"
 _DRAWS: dict[str, Callable] = {  # by function of `kernels_random`: the same distribution, other numbers
     "unit": lambda key, n: jax.random.uniform(key, (n,), numpy.float64),
     "uniform": lambda key, n, d, low=0.0, high=1.0: jax.random.uniform(key, (n,), d, low, high),
@@ -59,8 +60,8 @@ def export(
             f"export needs the package flatbuffers ({error}): pip install gradient-workbench[xla]", name="flatbuffers"
         ) from error
     platforms = (platforms,) if isinstance(platforms, str) else tuple(platforms)
-    if unknown := [p for p in platforms if p not in ("cpu", "cuda", "rocm", "tpu")] or not platforms:
-        raise ValueError(f"export: platforms are 'cpu', 'cuda', 'rocm' and 'tpu', got {unknown or platforms}")
+    if not platforms or not set(platforms) <= {"cpu", "cuda", "rocm", "tpu"}:
+        raise ValueError(f"export: platforms are 'cpu', 'cuda', 'rocm' and 'tpu', got {platforms}")
     if args is not None and not isinstance(args, tuple):
         raise TypeError(f"export: args is a tuple of arguments, such as (x,), got a {type(args).__name__}")
     if dynamic_batch:
@@ -73,11 +74,15 @@ def export(
     state = program.values()
     with jax.enable_x64(True):
         specs = {name: jax.ShapeDtypeStruct(a.shape, a.dtype) for name, a in state.items()}
+        folders = getattr(jax.config, _FOLDERS)
+        jax.config.update(_FOLDERS, "^.*/")  # lines of code are noted by file name: where the files lie is nobody's business
         try:
             exported = jax.export.export(jax.jit(call), platforms=platforms)(specs, *inputs)
             data = exported.serialize()
         except (ValueError, NotImplementedError) as error:  # such as a custom call that is not stable between versions
             raise ValueError(f"export: JAX cannot export this program: {error}") from error
+        finally:
+            jax.config.update(_FOLDERS, folders)
     manifest = _manifest(exported, program, inputs)
     with whole(os.fspath(path)) as written, zipfile.ZipFile(written, "w") as file:
         file.writestr(MANIFEST, json.dumps(manifest, indent=1))
@@ -305,16 +310,22 @@ def _block_name(block: Any, names: dict[int, list[str]]) -> tuple[str, bool]:
 def _input_names(plan: Plan, fn: Callable) -> list[str]:
     """The names of the tensors among the arguments: `x`, or `x.0` inside of a tuple, list or dict."""
     args, kwargs = plan.structure
-    call = fn.forward if isinstance(fn, Module) else fn
-    bound = inspect.signature(call).bind(*args, **kwargs)
-    found = []
-    for (name, value) in bound.arguments.items():
-        parameter = inspect.signature(call).parameters[name]
-        parts = value.items() if parameter.kind is parameter.VAR_KEYWORD else [(name, value)]
-        for one, part in parts:
-            leaves = jax.tree_util.tree_flatten_with_path(part, is_leaf=lambda x: x is None)[0]
-            found += [".".join([one, *(str(getattr(k, "key", getattr(k, "idx", getattr(k, "name", k)))) for k in path)]) for path, _ in leaves]
+    call = inspect.signature(fn.forward if isinstance(fn, Module) else fn)
+    found: list[str] = []
+    for name, value in call.bind(*args, **kwargs).arguments.items():
+        if call.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+            for key, part in value.items():
+                found += _paths(part, key)
+        else:
+            found += _paths(value, name)
     return [found[i] for i in plan.inputs]
+
+
+def _paths(value: Any, name: str) -> list[str]:
+    """A name for each leaf, in the order of `tree.leaves`."""
+    if not isinstance(value, (tuple, list, dict)):
+        return [name]
+    return [path for key, part in (value.items() if isinstance(value, dict) else enumerate(value)) for path in _paths(part, f"{name}.{key}")]
 
 
 def _manifest(exported: Any, program: _Named, inputs: list) -> dict:
@@ -332,6 +343,6 @@ def _manifest(exported: Any, program: _Named, inputs: list) -> dict:
         "calling_convention": exported.calling_convention_version,
         "platforms": list(exported.platforms),
         "inputs": [entry(name, spec) for name, spec in zip(program.inputs, inputs, strict=True)],
-        "state": [entry(name, a, changes=name in changes, also=program.also.get(name, [])) for name, a in state.items()],
+        "state": [entry(name, a, changes=name in changes, **({"also": program.also[name]} if name in program.also else {})) for name, a in state.items()],
         "results": [entry(jax.tree_util.keystr(path, simple=True, separator="."), a) for path, a in paths],
     }

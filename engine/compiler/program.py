@@ -24,6 +24,7 @@ import numpy
 from ..base import tree
 from ..core.tensor import Tensor
 from ..serialize import safetensors
+from ..serialize.errors import CheckpointError
 
 FORMAT, VERSION = "gradient-workbench program", 1
 MANIFEST, PROGRAM, TEXT, STATE = "manifest.json", "program.jax", "program.mlir", "state.safetensors"
@@ -124,7 +125,7 @@ def load(path: str | os.PathLike) -> Program:
         raise refuse(f"has a damaged program: {type(error).__name__}: {error}") from error
     try:
         tensors = safetensors.load_file(io.BytesIO(state))  # type: ignore[arg-type]
-    except ValueError as error:
+    except CheckpointError as error:
         raise refuse(f"has a damaged state: {error}") from error
     values = {name: tensor._host() for name, tensor in tensors.items()}
     _agree(manifest, exported, values, refuse)
