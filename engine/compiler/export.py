@@ -180,8 +180,13 @@ class _Named:
         rates = [state[name] for name in self.rates]
         outs = iter(
             jaxpr_as_fun(self.jaxpr)(
-                *(roots[i] for i in plan.changing), *(old[i] for i in plan.donated), *(roots[i] for i in plan.still),
-                *(old[i] for i in plan.kept), *inputs, *rates, *drawn,
+                *(roots[i] for i in plan.changing),
+                *(old[i] for i in plan.donated),
+                *(roots[i] for i in plan.still),
+                *(old[i] for i in plan.kept),
+                *inputs,
+                *rates,
+                *drawn,
             )  # fmt: skip
         )
         for i in plan.changed:
@@ -325,7 +330,9 @@ def _paths(value: Any, name: str) -> list[str]:
     """A name for each leaf, in the order of `tree.leaves`."""
     if not isinstance(value, (tuple, list, dict)):
         return [name]
-    return [path for key, part in (value.items() if isinstance(value, dict) else enumerate(value)) for path in _paths(part, f"{name}.{key}")]
+    return [
+        path for key, part in (value.items() if isinstance(value, dict) else enumerate(value)) for path in _paths(part, f"{name}.{key}")
+    ]
 
 
 def _manifest(exported: Any, program: _Named, inputs: list) -> dict:
@@ -343,6 +350,9 @@ def _manifest(exported: Any, program: _Named, inputs: list) -> dict:
         "calling_convention": exported.calling_convention_version,
         "platforms": list(exported.platforms),
         "inputs": [entry(name, spec) for name, spec in zip(program.inputs, inputs, strict=True)],
-        "state": [entry(name, a, changes=name in changes, **({"also": program.also[name]} if name in program.also else {})) for name, a in state.items()],
+        "state": [
+            entry(name, a, changes=name in changes, **({"also": program.also[name]} if name in program.also else {}))
+            for name, a in state.items()
+        ],
         "results": [entry(jax.tree_util.keystr(path, simple=True, separator="."), a) for path, a in paths],
     }
