@@ -103,7 +103,7 @@ def compile(
     if disable or isinstance(model, (type, OptimizedModule)):
         return model
     if backend in ("eager", "aot_eager") or not _available():
-        called = functools.wraps(model)(lambda *args, **kwargs: model(*args, **kwargs))
+        called: Any = functools.wraps(model)(lambda *args, **kwargs: model(*args, **kwargs))
         called.export = _not_exported
     else:
         from .compiled import Compiled  # imports JAX
@@ -122,7 +122,7 @@ def _available() -> bool:
 
 
 def _not_exported(*args: Any, **kwargs: Any) -> None:
-    raise RuntimeError("export: nothing is compiled, since JAX is not installed (pip install gradient-workbench[xla]) or the backend is eager")
+    raise RuntimeError("export: nothing is compiled: JAX is not installed (pip install gradient-workbench[xla]), or the backend is eager")
 
 
 def load(path: str | os.PathLike) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import Literal, jaxpr_as_fun
 
 from ..autograd import no_grad
 from ..backends.xla import Traced
@@ -121,33 +121,26 @@ class _Named:
     """A plan's program as `(state, *inputs) -> (results, changes)`, with names."""
 
     def __init__(self, plan: Plan, fn: Callable) -> None:
-        self.plan = plan
-        self.jaxpr = plan.traced.jaxpr
-        self.given = [a for a in self.jaxpr.in_avals[self._first_input() : self._first_input() + len(plan.inputs)]]
+        self.plan, self.jaxpr = plan, plan.traced.jaxpr
+        taken = iter(self.jaxpr.jaxpr.invars)
+        parts = (plan.changing, plan.donated, plan.still, plan.kept, plan.inputs, plan.rates, plan.draws)
+        _, donated, _, kept, given, _, drawn = ([next(taken) for _ in part] for part in parts)
+        self.given, self.drawn = [v.aval for v in given], [v.aval for v in drawn]
+
         names = _names(plan, fn)
         self.also = {found[0]: found[1:] for found in names.values() if len(found) > 1}
         self.blocks = [_block_name(block, names) for block in plan.blocks]
-        used = {v for e in self.jaxpr.jaxpr.eqns for v in e.invars if not isinstance(v, jax.extend.core.Literal)}
-        used |= {v for v in self.jaxpr.jaxpr.outvars if not isinstance(v, jax.extend.core.Literal)}
-        invars = self.jaxpr.jaxpr.invars
-        n, m = len(plan.changing), len(plan.changing) + len(plan.donated) + len(plan.still)
-        places = {**{i: n + k for k, i in enumerate(plan.donated)}, **{i: m + k for k, i in enumerate(plan.kept)}}
-        self.grads = {i: f"{names[id(plan.owned[i])][0]}.grad" for i, at in sorted(places.items()) if invars[at] in used}
-        wanted = {id(plan.owned[i]) for i in self.grads}
-        leaves = [*plan.leaves, *plan.inputs]
-        self.fresh = {
-            k: f"{names[id(leaves[i])][0]}.grad"
-            for k, i in enumerate(plan.fresh)
-            if i < len(plan.leaves) and (id(leaves[i]) in wanted or not plan.optimizers)
-        }
-        one = len(plan.optimizers) == 1
-        groups = [(o, k) for o, optimizer in enumerate(plan.optimizers) for k in range(len(optimizer.param_groups))]
-        rates = {id(plan.optimizers[o].param_groups[k]): _group(o, k, one) for o, k in groups}
-        self.rates = [rates[id(g)] + ".lr" for g in plan.rates]
+        self.rates = [f"{group}.lr" for g in plan.rates for group, known in _groups(plan) if known is g]
         self.inputs = _input_names(plan, fn)
 
-    def _first_input(self) -> int:
-        return len(self.plan.blocks) + len(self.plan.owned)
+        # Old gradients are state if the program reads them, new ones if it reads old ones, or if no optimizer has used them.
+        read = {v for e in self.jaxpr.jaxpr.eqns for v in e.invars if not isinstance(v, Literal)}
+        read |= {v for v in self.jaxpr.jaxpr.outvars if not isinstance(v, Literal)}
+        owned = dict(zip((*plan.donated, *plan.kept), (*donated, *kept), strict=True))
+        self.grads = {i: f"{names[id(t)][0]}.grad" for i, t in enumerate(plan.owned) if owned[i] in read}
+        kept_on = {id(plan.owned[i]) for i in self.grads} if plan.optimizers else set(map(id, plan.leaves))
+        fresh = [(k, plan.leaves[i]) for k, i in enumerate(plan.fresh) if i < len(plan.leaves)]
+        self.fresh = {k: f"{names[id(t)][0]}.grad" for k, t in fresh if id(t) in kept_on}
 
     def values(self) -> dict[str, numpy.ndarray]:
         """The state's values by name."""
@@ -173,10 +166,9 @@ class _Named:
         changes: dict[str, Any] = {}
         drawn: list = []
         if plan.draws:
-            specs = self.jaxpr.in_avals[len(self.jaxpr.in_avals) - len(plan.draws) :]
-            new, *keys = jax.random.split(jax.random.wrap_key_data(state[KEY]), 1 + len(specs))
+            new, *keys = jax.random.split(jax.random.wrap_key_data(state[KEY]), 1 + len(plan.draws))
             changes[KEY] = jax.random.key_data(new)
-            drawn = [_draw(key, call, spec) for key, call, spec in zip(keys, plan.draws, specs, strict=True)]
+            drawn = [_draw(key, call, spec) for key, call, spec in zip(keys, plan.draws, self.drawn, strict=True)]
         rates = [state[name] for name in self.rates]
         outs = iter(
             jaxpr_as_fun(self.jaxpr)(
@@ -209,9 +201,16 @@ class _Named:
 
     def _results(self, outs: Iterator, leaves: list) -> Iterator:
         for kind, what in self.plan.results:
-            if kind == "plain" and not isinstance(what, (bool, int, float, complex, type(None))):
+            if kind == "value":
+                yield next(outs)
+            elif kind == "known":
+                yield leaves[what]
+            elif kind == "constant":
+                yield what.array  # type: ignore[union-attr]
+            elif what is None or isinstance(what, (bool, int, float, complex)):
+                yield what
+            else:
                 raise ValueError(f"export: results are tensors and numbers, got a {type(what).__name__}")
-            yield next(outs) if kind == "value" else leaves[what] if kind == "known" else what.array if kind == "constant" else what
 
 
 def _mapped(compiled: Any, args: tuple, kwargs: dict) -> tuple[_Named, Callable, list]:
@@ -279,29 +278,28 @@ def _names(plan: Plan, fn: Callable) -> dict[int, list[str]]:
             names.setdefault(id(tensor), []).append(prefix + name)
     for k, tensor in enumerate(t for o in plan.optimizers for g in o.param_groups for t in g["params"]):
         names.setdefault(id(tensor), [f"parameter.{k}"])
-    one = len(plan.optimizers) == 1
-    for k, o in enumerate(plan.optimizers):
-        prefix = _optimizer(k, one)
+    for prefix, o in _optimizers(plan):
         for p, state in o.state.items():
             for key, value in state.items():
                 for n, tensor in enumerate(leaves := tree.leaves(value)):
                     if isinstance(tensor, Tensor):
                         names.setdefault(id(tensor), [f"{prefix}.state.{names[id(p)][0]}.{key}" + f".{n}" * (len(leaves) > 1)])
-        for g, group in enumerate(o.param_groups):
-            for key, value in group.items():
-                if key != "params" and isinstance(value, Tensor):
-                    names.setdefault(id(value), [f"{_group(k, g, one)}.{key}"])
+    for prefix, group in _groups(plan):
+        for key, value in group.items():
+            if isinstance(value, Tensor):
+                names.setdefault(id(value), [f"{prefix}.{key}"])
     for k, tensor in enumerate(t for t in plan.leaves if id(t) not in names):
         names[id(tensor)] = [f"tensor.{k}"]
     return names
 
 
-def _optimizer(k: int, one: bool) -> str:
-    return "optimizer" if one else f"optimizer.{k}"
+def _optimizers(plan: Plan) -> list[tuple[str, Any]]:
+    one = len(plan.optimizers) == 1
+    return [("optimizer" if one else f"optimizer.{k}", o) for k, o in enumerate(plan.optimizers)]
 
 
-def _group(o: int, k: int, one: bool) -> str:
-    return f"{_optimizer(o, one)}.param_groups.{k}"
+def _groups(plan: Plan) -> list[tuple[str, dict]]:
+    return [(f"{prefix}.param_groups.{k}", group) for prefix, o in _optimizers(plan) for k, group in enumerate(o.param_groups)]
 
 
 def _block_name(block: Any, names: dict[int, list[str]]) -> tuple[str, bool]:
