@@ -20,30 +20,37 @@ from .memory import as_buffer, seen
 
 
 class Backward:
-    """The op of a compiled call's node on the tape; `roots` are the traced nodes of its results, `targets` those of its inputs."""
+    """The op of a compiled call's node on the tape; `roots` are the traced nodes of its results, `targets` those of its inputs.
+
+    `given` maps the id of a value that an input brought to the number of the input's tensor: it need not be returned.
+    """
 
     picks = variadic = view = False
     ruled, rules, aux, params, defaults = True, (), (), (), {}
     name, __doc__ = "compiled", "A compiled call."
 
-    def __init__(self, roots: list, targets: list) -> None:
+    def __init__(self, roots: list, targets: list, given: dict[int, int]) -> None:
         self.multi = len(roots) > 1
         self._roots, self._targets = roots, targets
         self._boxes: list[tuple[Traced, int]] = []  # each saved array, and the number of its value
-        self.values: list = []  # of the saved arrays, without repetition
+        self.values: list = []  # what the program returns for the pass
+        self.saved: list[int | None] = []  # for each distinct saved value the number of the tensor that holds it, or None
         numbers: dict[int, int] = {}
         for node in tape.plan(roots):
             if node.op is not None:
                 if node.saved.__class__ is not tuple:
                     raise TraceError("compile: saved tensors with hooks (checkpoint, save_on_cpu) have no compiled form across the step's end")
                 for box in _within((node.saved, node.attrs)):
-                    number = numbers.setdefault(id(box.value), len(self.values))
-                    if number == len(self.values):
-                        self.values.append(box.value)
+                    value = box.value
+                    number = numbers.setdefault(id(value), len(self.saved))
+                    if number == len(self.saved):
+                        self.saved.append(given.get(id(value)))
+                        if self.saved[-1] is None:
+                            self.values.append(value)
                     self._boxes.append((box, number))
         self.inputs = tuple(f"input{i}" for i in range(len(targets)))
         self.outputs = tuple(f"out{i}" for i in range(len(roots)))
-        self.slots = tuple(f"saved{i}" for i in range(len(self.values)))
+        self.slots = tuple(f"saved{i}" for i in range(len(self.saved)))
         self._program: Any = None
 
     def __repr__(self) -> str:
@@ -61,8 +68,8 @@ class Backward:
     def pull(self, node: Any, grad: Any) -> list:
         grads = list(grad) if self.multi else [grad]
         grads = [numpy.zeros(r.shape, r.dtype) if g is None else g for g, r in zip(grads, self._roots, strict=True)]
-        given = [as_buffer(a) for a in node.saved], [as_buffer(g) for g in grads]
         with jax.enable_x64(True), jax.default_matmul_precision("float32"):
+            given = [as_buffer(a) for a in node.saved], [as_buffer(g) for g in grads]
             if self._program is None:
                 self._program = jax.jit(self._body).lower(*given).compile()
             found = iter(self._program(*given))

@@ -55,6 +55,14 @@ class Guards:
                 return False
         return all(len(x) == n for x, n, _ in self.sizes) and all((p._grad is None) == none for p, none in self.grads)
 
+    def restore(self) -> None:
+        """Put back what the trace has changed."""
+        for holder, key, value, _ in self.entries:
+            if holder.get(key, _MISSING) is not value:
+                holder[key] = value
+        for cell, value, _ in self.cells:
+            cell.cell_contents = value
+
     def broken(self) -> str:
         """Name the first thing that is not as it was."""
         for holder, key, value, words in self.entries:

@@ -64,6 +64,7 @@ class Plan:
         self.blocks = blocks(self.leaves)
         self.owned = [t for t in self.leaves if t._grad is not None]
         self.rates = [g for o in self.optimizers for g in o.param_groups if isinstance(g.get("lr"), float)]
+        self._bare = [args[i]._grad is None for i in self.inputs]
         self.traces, self.seconds = 0, 0.0
         self._grads: dict[int, Any] = {}  # number of the leaf -> the memory of its gradient
 
@@ -233,10 +234,16 @@ class Plan:
 
     def _note_backward(self, result: Any, leaves: list) -> list:
         """Prepare the backward pass of results that require grad, and return the values that it needs."""
-        roots = [x.node for x in tree.leaves(result) if isinstance(x, Tensor) and x.array.__class__ is Traced and _graph_of(x.node) == "live"]
+        roots = [x.node for x, (_, what) in zip(tree.leaves(result), self.results, strict=True) if what == "live"]
         self.sources = [i for i, t in enumerate(leaves) if t.node is not None]
-        self.backward = Backward(roots, [leaves[i].node for i in self.sources]) if roots else None
+        changed = {id(t) for i in self.changed for t in self.blocks[i].tensors}
+        given = {id(t.array._value): i for i, t in enumerate(leaves) if id(t) not in changed and t.array.base is None}
+        self.backward = Backward(roots, [leaves[i].node for i in self.sources], given) if roots else None
         return [] if self.backward is None else self.backward.values
+
+    def fits(self, args: list) -> bool:
+        """Whether the arguments that require grad have a gradient, or none, as when the step was traced."""
+        return not self.uses_grads or all((args[i]._grad is None) == none for i, none in zip(self.inputs, self._bare, strict=True))
 
     def _drawn_again(self) -> list:
         """Draw what the step draws, and put the generators back: for the shapes."""
@@ -296,7 +303,8 @@ class Plan:
                 found.append(leaves[what] if kind == "known" else what)
         if self.backward is not None:
             live = [t for t, (_, what) in zip(found, self.results, strict=True) if what == "live"]
-            arrays = tuple(map(seen, saved))
+            buffers = iter(saved)
+            arrays = tuple(seen(next(buffers)) if i is None else leaves[i].array for i in self.backward.saved)
             nodes = self.backward.nodes([t.array for t in live], arrays, [leaves[i].node for i in self.sources])
             for t, node in zip(live, nodes, strict=True):
                 t.node = node
@@ -321,7 +329,7 @@ def _graph_of(node: Any) -> str:
     return "freed" if any(n.op is not None and n.saved is tape.FREED for n in tape.plan([node])) else "live"
 
 
-_ENDED = tape.Node(Backward([], []), (), {}, tape.FREED, (), numpy.dtype(numpy.float32))
+_ENDED = tape.Node(Backward([], [], {}), (), {}, tape.FREED, (), numpy.dtype(numpy.float32))
 
 
 def _same(a: Any, b: Any) -> bool:
