@@ -42,7 +42,7 @@ class XlaModel:
     """A program of `compiled.export(..., dynamic_batch=True)` with one input; compiled for each batch size before the first request."""
 
     def __init__(self, path: Path, sizes: list[int]) -> None:
-        import jax
+        import jax.export
         import safetensors.numpy
 
         jax.config.update("jax_enable_x64", True)

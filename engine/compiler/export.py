@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy
 from jax.extend.core import Literal, jaxpr_as_fun
@@ -75,7 +76,7 @@ def export(
     with jax.enable_x64(True):
         specs = {name: jax.ShapeDtypeStruct(a.shape, a.dtype) for name, a in state.items()}
         folders = getattr(jax.config, _FOLDERS)
-        jax.config.update(_FOLDERS, "^.*/")  # lines of code are noted by file name: where the files lie is nobody's business
+        jax.config.update(_FOLDERS, "^.*/")  # lines of code are noted with the file's name, not with its folder
         try:
             exported = jax.export.export(jax.jit(call), platforms=platforms)(specs, *inputs)
             data = exported.serialize()
@@ -179,7 +180,7 @@ class _Named:
                 *inputs,
                 *rates,
                 *drawn,
-            )  # fmt: skip
+            )
         )
         for i in plan.changed:
             roots[i] = next(outs)
@@ -228,7 +229,8 @@ def _mapped(compiled: Any, args: tuple, kwargs: dict) -> tuple[_Named, Callable,
         return jax.vmap(lambda *xs: jax.tree.map(_only, program(state, *(x[None] for x in xs))))(*inputs)
 
     with no_grad():
-        expected = [x for x in tree.leaves(compiled.fn(*args, **kwargs)) if isinstance(x, Tensor)]
+        result = compiled.fn(*args, **kwargs)
+    expected = jax.tree.leaves(_plain(result, iter(tree.leaves(result))))
     with jax.enable_x64(True):
         found, _ = jax.jit(call)(program.values(), *(x._host() for x in given))
         for e, f in zip(expected, jax.tree.leaves(found), strict=True):

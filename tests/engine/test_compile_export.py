@@ -349,6 +349,9 @@ def test_what_cannot_be_exported(tmp_path, monkeypatch):
         engine.compile(lambda x: (x * 2, "words")).export(path, (engine.ones(2),))
     with pytest.raises(ValueError, match="permutation have no form"):
         engine.compile(lambda x: x[engine.randperm(2)]).export(path, (engine.ones(2),))
+    for eager in (engine.compile(F.relu, backend="eager"), engine.compile(nn.ReLU(), backend="eager")):
+        with pytest.raises(RuntimeError, match=r"nothing is compiled: JAX is not installed .*, or the backend is eager"):
+            eager.export(path, (engine.ones(2),))
     item = engine.compile(lambda x: x * x.sum().item())
     with pytest.warns(UserWarning, match="runs eagerly"), pytest.raises(RuntimeError, match=r"is not compiled: compile: \.item\(\)"):
         item.export(path, (engine.ones(2),))
