@@ -49,7 +49,10 @@ def main() -> None:
         results[name] = row
         torch = f"{row['torch'] / 1e3:10.2f}" if "torch" in row else " " * 10
         ratio = f"{row['to_torch']:11.2f}" if "to_torch" in row else " " * 11
-        print(f"{name:12}{row['compiled'] / 1e3:10.2f}{row['engine'] / 1e3:10.2f}{torch}{row['to_engine']:11.2f}{ratio}{seconds:12.1f}", flush=True)
+        print(
+            f"{name:12}{row['compiled'] / 1e3:10.2f}{row['engine'] / 1e3:10.2f}{torch}{row['to_engine']:11.2f}{ratio}{seconds:12.1f}",
+            flush=True,
+        )
     write_json(args.json, results)
 
 

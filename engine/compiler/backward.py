@@ -39,7 +39,9 @@ class Backward:
         for node in tape.plan(roots):
             if node.op is not None:
                 if node.saved.__class__ is not tuple:
-                    raise TraceError("compile: saved tensors with hooks (checkpoint, save_on_cpu) have no compiled form across the step's end")
+                    raise TraceError(
+                        "compile: saved tensors with hooks (checkpoint, save_on_cpu) have no compiled form across the step's end"
+                    )
                 for box in _within((node.saved, node.attrs)):
                     value = box.value
                     number = numbers.setdefault(id(value), len(self.saved))
@@ -57,7 +59,7 @@ class Backward:
         return "<op compiled>"
 
     def nodes(self, arrays: list, saved: tuple, inputs: list) -> list:
-        """Return the nodes of the results, whose arrays are given; `saved` are the arrays for the pass, `inputs` the nodes of the inputs."""
+        """Return the nodes of results with these arrays; `saved` are the arrays for the pass, `inputs` the nodes of the inputs."""
         first = arrays[0]
         node = tape.Node(self, tuple(inputs), {}, saved, None if self.multi else first.shape, first.dtype)
         if not self.multi:

@@ -34,7 +34,9 @@ class Guards:
             name = type(o).__name__
             self.sizes.append((o.param_groups, len(o.param_groups), f"the parameter groups of {name}"))
             for group in o.param_groups:
-                self._hold(group, {k: v for k, v in group.items() if is_plain(v) and not (k == "lr" and isinstance(v, float))}, f"of {name}")
+                self._hold(
+                    group, {k: v for k, v in group.items() if is_plain(v) and not (k == "lr" and isinstance(v, float))}, f"of {name}"
+                )
                 self.sizes.append((group["params"], len(group["params"]), f"the parameters of {name}"))
 
     def watch_grads(self, leaves: list[Tensor]) -> None:

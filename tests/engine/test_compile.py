@@ -16,7 +16,7 @@ from engine.base import observe
 
 pytest.importorskip("jax")
 
-from engine.backends.xla import TraceError  # noqa: E402
+from engine.backends.xla import TraceError
 
 F = nn.functional
 
@@ -152,7 +152,9 @@ def test_mixed_precision_with_a_scaler_and_clipping():
     for i in range(9):
         scale = math.inf if i == 6 else 1.0  # this step is skipped, and the loss scale halved
         (expected, norm), (found, norm2) = eager(x * scale, y), compiled(x * scale, y)
-        assert found.item() == pytest.approx(expected.item(), rel=1e-3, nan_ok=True) and norm2.item() == pytest.approx(norm.item(), rel=1e-3, nan_ok=True)
+        assert found.item() == pytest.approx(expected.item(), rel=1e-3, nan_ok=True) and norm2.item() == pytest.approx(
+            norm.item(), rel=1e-3, nan_ok=True
+        )
         assert scaler.get_scale() == scaler2.get_scale()
     assert len(programs(compiled)) == 1
     assert all(engine.allclose(a, b, rtol=1e-3, atol=1e-5) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
@@ -288,6 +290,33 @@ def test_writes_through_views_and_captured_tensors():
 
     for a, b in zip(run(False), run(True), strict=True):
         assert a.equal(b)
+
+
+def test_arguments_that_are_written():
+    def f(x, y):
+        x[0] = 5.0
+        y.mul_(x.sum())
+        return x.clone(), y + 1
+
+    compiled = engine.compile(f, fullgraph=True)
+    for i in range(4):
+        a, b = [engine.full((3,), float(i)), engine.ones(2)], [engine.full((3,), float(i)), engine.ones(2)]
+        for p, q in zip((*f(*a), *a), (*compiled(*b), *b), strict=True):
+            assert p.equal(q)
+
+
+def test_a_copy_of_the_state_is_a_copy():
+    weight = engine.ones(3)
+
+    def f():
+        before = weight.clone()
+        weight.mul_(2)
+        return before, weight.clone(), weight
+
+    compiled = engine.compile(f, fullgraph=True)
+    found = [compiled() for _ in range(5)]
+    assert [a[0].item() for a, _, _ in found] == [1, 2, 4, 8, 16] and [b[0].item() for _, b, _ in found] == [2, 4, 8, 16, 32]
+    assert all(c is weight for _, _, c in found)
 
 
 def test_memory_that_is_not_contiguous():
