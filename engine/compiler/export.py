@@ -122,6 +122,8 @@ class _Named:
     """A plan's program as `(state, *inputs) -> (results, changes)`, with names."""
 
     def __init__(self, plan: Plan, fn: Callable) -> None:
+        if plan.altered:
+            raise ValueError("export: the function writes into an argument; return the new value instead")
         self.plan, self.jaxpr = plan, plan.traced.jaxpr
         taken = iter(self.jaxpr.jaxpr.invars)
         parts = (plan.changing, plan.donated, plan.still, plan.kept, plan.inputs, plan.rates, plan.draws)

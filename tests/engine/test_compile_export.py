@@ -345,6 +345,8 @@ def test_what_cannot_be_exported(tmp_path, monkeypatch):
         engine.compile(lambda x: x - x.mean(0)).export(path, (engine.arange(2.0),), dynamic_batch=True)
     with pytest.raises(ValueError, match="draws random numbers"):
         engine.compile(lambda x: F.dropout(x)).export(path, (engine.ones(2, 3),), dynamic_batch=True)
+    with pytest.raises(ValueError, match="writes into an argument"):
+        engine.compile(lambda x: x.add_(1)).export(path, (engine.ones(2),))
     with pytest.raises(ValueError, match="got a str"):
         engine.compile(lambda x: (x * 2, "words")).export(path, (engine.ones(2),))
     with pytest.raises(ValueError, match="permutation have no form"):
