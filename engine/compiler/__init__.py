@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -32,6 +33,10 @@ class OptimizedModule(Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self._called(*args, **kwargs)
+
+    def export(self, path: str | os.PathLike, args: tuple | None = None, kwargs: dict | None = None, **options: Any) -> None:
+        """Write the compiled program and its state to a file: see `Compiled.export`."""
+        self._called.export(path, args, kwargs, **options)
 
     def __getattr__(self, name: str) -> Any:
         wrapped = self._modules["_orig_mod"]
@@ -98,7 +103,8 @@ def compile(
     if disable or isinstance(model, (type, OptimizedModule)):
         return model
     if backend in ("eager", "aot_eager") or not _available():
-        called = functools.wraps(model)(lambda *args, **kwargs: model(*args, **kwargs))
+        called: Any = functools.wraps(model)(lambda *args, **kwargs: model(*args, **kwargs))
+        called.export = _not_exported
     else:
         from .compiled import Compiled  # imports JAX
 
@@ -113,6 +119,20 @@ def _available() -> bool:
         return True
     errors.warn("compile: JAX is not installed, so programs run eagerly. Install gradient-workbench[xla].")
     return False
+
+
+def _not_exported(*args: Any, **kwargs: Any) -> None:
+    raise RuntimeError("export: nothing is compiled: JAX is not installed (pip install gradient-workbench[xla]), or the backend is eager")
+
+
+def load(path: str | os.PathLike) -> Any:
+    """Read a program that `compiled.export` wrote; returns a `Program`, to be called with tensors. Nothing is traced.
+
+    Raises ValueError, saying what is wrong, for a file that is damaged, of another kind, or made by a later version.
+    """
+    from .program import load
+
+    return load(path)
 
 
 def is_compiling() -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import Any
 from weakref import WeakSet
@@ -60,6 +61,27 @@ class Compiled:
                 if guards.hold() and plan.fits(given):
                     return plan.run(given)
             return self._new(key, structure, given)
+
+    def export(
+        self,
+        path: str | os.PathLike,
+        args: tuple | None = None,
+        kwargs: dict | None = None,
+        *,
+        platforms: Sequence[str] = ("cpu", "cuda"),
+        dynamic_batch: bool = False,
+    ) -> None:
+        """Write the program and its state to a file that runs without this project; `load` and docs/deploy.md read it.
+
+        The program is the one compiled for the calls so far, or for example arguments `args` and `kwargs`: if no such call has been
+        compiled, the function is called with them, twice, with all that it does. `platforms` are JAX's names: "cpu", "cuda", "rocm",
+        "tpu"; none of the devices is needed. `dynamic_batch=True`, for inference, lets the first dimension of all tensors have any size.
+
+        Raises RuntimeError if the call cannot be compiled, and ValueError for what an exported program cannot do.
+        """
+        from .export import export
+
+        export(self, path, args, kwargs, platforms=platforms, dynamic_batch=dynamic_batch)
 
     def _key(self, structure: tuple, given: list) -> Any:
         """What a trace takes for granted of a call."""

@@ -51,7 +51,7 @@ class Plan:
 
     def __init__(self, fn: Callable, args: list, structure: Any, found: Discovery) -> None:
         self.fn, self.structure, self.draws = fn, structure, found.draws
-        self.optimizers = list(found.optimizers.values())
+        self.optimizers, self.modules = list(found.optimizers.values()), list(found.modules.values())
         self.inputs = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         given = {id(args[i]) for i in self.inputs}
         state: dict[int, Tensor] = {}
@@ -102,10 +102,11 @@ class Plan:
             self.donated = sorted(replaced)
             self.kept = [i for i in range(len(self.owned)) if i not in replaced]
             jitted = jax.jit(self._body, donate_argnums=(0, 1), keep_unused=True)
-            self.lowered = jitted.trace(
+            self.traced = jitted.trace(
                 [state[i] for i in self.changing], [grads[i] for i in self.donated], [state[i] for i in self.still],
                 [grads[i] for i in self.kept], *rest,
-            ).lower()  # fmt: skip
+            )  # fmt: skip
+            self.lowered = self.traced.lower()
             self.program = self.lowered.compile()
             del self._args
         self.seconds = time.perf_counter() - start
