@@ -351,4 +351,6 @@ _ENDED = tape.Node(Backward([], [], {}), (), {}, tape.FREED, (), numpy.dtype(num
 
 def _same(a: Any, b: Any) -> bool:
     """Whether two calls draw with the same arguments."""
-    return repr(a) == repr(b)
+    if isinstance(a, (tuple, list, dict)):
+        return a.__class__ is b.__class__ and len(a) == len(b) and all(map(_same, tree.leaves(a), tree.leaves(b)))
+    return a is b or a.__class__ is b.__class__ and (numpy.array_equal(a, b) if isinstance(a, numpy.ndarray) else a == b)
