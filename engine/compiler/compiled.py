@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..backends.xla import TraceError
 from ..base import dtypes, errors, observe, tree
@@ -12,6 +12,9 @@ from ..core.tensor import Tensor
 from .discovery import Discovery, is_plain, read_by
 from .guards import Guards
 from .plan import Plan
+
+if TYPE_CHECKING:
+    from .explain import Explanation
 
 LIMIT = 8  # plans of one step, as in PyTorch
 
@@ -64,6 +67,7 @@ class Compiled:
         try:
             guards = Guards(found, read_by(self.fn, found.code))
             plan = Plan(self.fn, given, structure, found)
+            plan.because = known[-1][0].broken() if known else ""
             plan.compile(given)
         except TraceError as error:
             if self.fullgraph:
@@ -72,6 +76,15 @@ class Compiled:
             return self.fn(*args, **kwargs)
         known.append((guards, plan))
         return plan.run(given)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Say what was compiled and what was not, with memory, cost and origin of each part of the programs.
+
+        With arguments, the program for them is run a few times on copies of the state, which does not change, and its parts are timed.
+        """
+        from .explain import explained
+
+        return explained(self, args, kwargs)
 
     def _give_up(self, key: Any, why: str, result: Any = None) -> Any:
         if self.fullgraph:

@@ -17,16 +17,9 @@ from ..core import devices, random, tape, versions
 from ..core.tensor import Tensor
 from .discovery import Discovery, Draws
 from .memory import Block, blocks, seen
+from .origins import Origins
 
 tracing = threading.local()  # `tracing.plan` is set in the thread that traces
-
-
-class _Results(observe.Observer):
-    """Notes the tensors that a traced step makes, to find those that outlive it."""
-
-    def __init__(self) -> None:
-        self.found = Discovery()
-        self.op, self.wrote = self.found.op, self.found.wrote  # type: ignore[method-assign]
 
 
 def _spec(array: Any) -> Any:
@@ -42,7 +35,7 @@ class Plan:
 
     def __init__(self, fn: Callable, args: list, structure: Any, found: Discovery) -> None:
         self.fn, self.structure, self.draws = fn, structure, found.draws
-        self.optimizers = list(found.optimizers.values())
+        self.optimizers, self.modules = list(found.optimizers.values()), list(found.modules.values())
         self.inputs = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         given = {id(args[i]) for i in self.inputs}
         state: dict[int, Tensor] = {}
@@ -53,7 +46,9 @@ class Plan:
         self.blocks = blocks(self.leaves)
         self.owned = [t for t in self.leaves if t._grad is not None]
         self.rates = [g for o in self.optimizers for g in o.param_groups if isinstance(g.get("lr"), float)]
-        self.traces, self.seconds = 0, 0.0
+        self.traces, self.seconds, self.traced = 0, 0.0, 0.0  # `traced`: the seconds of tracing and lowering
+        self.because = ""  # what changed, if the step had another program for the same arguments
+        self.times: tuple[float, dict[str, float]] | None = None  # measured by `explain`: of a run, and of each part
         self._grads: dict[int, Any] = {}  # number of the leaf -> the memory of its gradient
 
     def _state(self, found: Discovery) -> Any:
@@ -91,6 +86,7 @@ class Plan:
                 [state[i] for i in self.changing], [grads[i] for i in self.donated], [state[i] for i in self.still],
                 [grads[i] for i in self.kept], *rest,
             ).lower()  # fmt: skip
+            self.traced = time.perf_counter() - start
             self.program = self.lowered.compile()
             del self._args
         self.seconds = time.perf_counter() - start
@@ -122,7 +118,7 @@ class Plan:
                 raise TraceError("compile: the step does not draw the same random numbers each time")
             return Traced(next(numbers))
 
-        watching = _Results()
+        watching = Origins()
         tracing.plan, random.drawing.by = self, Draws(draw)
         try:
             views = [(t, view) for b, root in zip(self.blocks, roots, strict=True) for t, view in zip(b.tensors, b.views(root), strict=True)]
@@ -154,6 +150,8 @@ class Plan:
             self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]
             del result, a, k
         finally:
+            watching.close()
+            self.origins = watching.table
             tracing.plan = random.drawing.by = None
             tape.mode.grad = mode
             for t, array, grad, node in before:
@@ -234,17 +232,17 @@ class Plan:
         with jax.enable_x64(True):
             return self._run(args)
 
-    def _run(self, args: list) -> Any:
-        state = self.blocks
-        changing = [state[i].buffer() for i in self.changing]
+    def operands(self, args: list, drawn: list) -> list[list]:
+        """What the program takes: the changing state, the gradients that it writes over, the other state and gradients, and the rest."""
+        changing = [self.blocks[i].buffer() for i in self.changing]
         donated = [self._grad_buffer(self.owned[i]) for i in self.donated]
-        still = [state[i].buffer() for i in self.still]
+        still = [self.blocks[i].buffer() for i in self.still]
         kept = [self._grad_buffer(self.owned[i]) for i in self.kept]
-        inputs = [args[i] for i in self.inputs]
-        outs, grads, rewritten, results = self.program(
-            changing, donated, still, kept, [t.array for t in inputs], [g["lr"] for g in self.rates], self._draw()
-        )
-        del changing, donated
+        return [changing, donated, still, kept, [args[i].array for i in self.inputs], [g["lr"] for g in self.rates], drawn]
+
+    def _run(self, args: list) -> Any:
+        state, inputs = self.blocks, [args[i] for i in self.inputs]
+        outs, grads, rewritten, results = self.program(*self.operands(args, self._draw()))
         for i, out in zip(self.changing, outs, strict=True):
             state[i].adopt(out)
         leaves = [*self.leaves, *inputs]
