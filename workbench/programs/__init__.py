@@ -1,0 +1,1 @@
+"""The program that XLA runs for a compiled step, as a graph."""

@@ -1,0 +1,49 @@
+"""The implementation of `wb.show` for compiled steps."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from ..graph import text
+from ..session.surface import ShownSession
+
+
+class ProgramSession(ShownSession):
+    """A session on the program that XLA runs. It prints itself as a table."""
+
+    def __repr__(self) -> str:
+        lines = text.tree(self.graph.message()).partition("\n")[2]
+        return f"{self.recording.title}: {self.recording.left_out()}\n{lines}"
+
+    def stills(self) -> dict[str, str]:
+        return {**super().stills(), "text/plain": repr(self)}
+
+    def headline(self) -> str:
+        return repr(self).partition("\n")[0]
+
+
+def is_compiled(what: Any) -> bool:
+    """Whether it is a compiled step, or what its `explain()` returned, or a program of that."""
+    known = sys.modules.get("engine.compiler.explain"), sys.modules.get("engine.compiler.compiled")
+    kinds = [getattr(module, name) for module, names in zip(known, (("Explanation", "Program"), ("Compiled",)), strict=True) if module for name in names]
+    return isinstance(what, tuple(kinds))
+
+
+def opened(what: Any) -> ProgramSession:
+    """A session on the newest program of a compiled step, of an explanation, or on one program."""
+    from engine.compiler.explain import Program
+
+    from .recording import ProgramGraph, ProgramRecording
+
+    explanation = what.explain() if callable(getattr(what, "explain", None)) else what
+    if isinstance(explanation, Program):
+        program, name = explanation, "step"
+    else:
+        if not explanation.programs:
+            raise RuntimeError(str(explanation))
+        program, name = explanation.programs[-1], explanation.name
+    recording = ProgramRecording(name, program)
+    session = ProgramSession(recording, ProgramGraph(recording))
+    session.graph.finish()
+    return session
