@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -115,30 +116,37 @@ class Program:
         """The part's share of the time; without times an estimate, from the bytes that it moves and the operations that it does."""
         return _cost(part) / (sum(map(_cost, self.parts)) or 1.0)
 
-    def __str__(self) -> str:
-        state, memory = self.state, self.memory
-        made = f"program for {', '.join(self.arguments) or 'no arguments'}"
-        again = [f"  made since {self.because} changed"] if self.because else []
-        timed = self.seconds is not None
-        lines = [
-            made,
-            *again,
-            f"  {self.ops} ops traced in {self.traced:.2f} s; {self.instructions} instructions, {len(self.parts)} parts of which "
+    @property
+    def ordered(self) -> list[Part]:
+        """The parts, the most expensive first."""
+        return sorted(self.parts, key=self.share, reverse=True)
+
+    @property
+    def facts(self) -> list[str]:
+        """What was compiled, in lines."""
+        state = self.state
+        found = [
+            f"program for {', '.join(self.arguments) or 'no arguments'}",
+            f"  {self.ops} ops traced in {self.traced:.2f} s; {self.instructions} instructions in {len(self.parts)} parts, of which "
             f"{self.fusions} are fusions, compiled in {self.compiled:.2f} s",
             f"  state: {state.tensors} tensors, {state.changed} changed in place, {state.gradients} gradients written over",
-            f"  memory: {size_text(memory.peak)} ({size_text(memory.arguments)} arguments, {size_text(memory.outputs)} results of which "
-            f"{size_text(memory.aliased)} in place, {size_text(memory.temporaries)} temporary)",
+            f"  memory: {memory_text(self.memory)}",
             f"  work: {count_text(self.flops)} floating-point operations, {size_text(self.bytes)} read and written",
-            *([f"  time: {time_text(self.seconds)}, {time_text(sum(p.seconds or 0 for p in self.parts))} of it in the parts"] if timed else []),  # type: ignore[arg-type]
-            f"  {'share' if timed else 'share, estimated':16} {'time' if timed else '':>8}  {'ops':44} part, line",
         ]
-        ordered = sorted(self.parts, key=self.share, reverse=True)
-        for part in ordered[:SHOWN]:
-            time = time_text(part.seconds) if part.seconds is not None else ""
-            where = ", ".join([part.name, *part.lines[:2]])
-            lines.append(f"  {self.share(part):16.1%} {time:>8}  {_clipped(part.ops, 44):44} {where}")
-        if rest := ordered[SHOWN:]:
-            lines.append(f"  {sum(map(self.share, rest)):16.1%} {'':8}  {len(rest)} more")
+        if self.because:
+            found.insert(1, f"  made since {self.because} changed")
+        if self.seconds is not None:
+            found.append(f"  time: {time_text(self.seconds)}, {time_text(sum(part.seconds or 0.0 for part in self.parts))} of it in the parts")
+        return found
+
+    def __str__(self) -> str:
+        timed = self.seconds is not None
+        lines = [*self.facts, f"  {'share' if timed else 'estimate':>8} {'time' if timed else '':>8}  {'ops':44} part, line"]
+        for part in self.ordered[:SHOWN]:
+            time = "" if part.seconds is None else time_text(part.seconds)
+            lines.append(f"  {self.share(part):8.1%} {time:>8}  {_clipped(part.ops, 44):44} {', '.join([part.name, *part.lines[:2]])}")
+        if rest := self.ordered[SHOWN:]:
+            lines.append(f"  {sum(map(self.share, rest)):8.1%} {'':8}  {len(rest)} more")
         return "\n".join(lines)
 
 
@@ -193,8 +201,9 @@ def _program(key: Any, plan: Plan) -> Program:
     if times is not None:
         parts = [replace(part, seconds=times[1].get(part.name, 0.0)) for part in parts]
     names, tensors = _inputs(plan)
+    given = [f"{name}: {one}" for name, one in zip(_given(plan), _arguments(key), strict=True)]
     return Program(
-        _arguments(key), plan.because, sum(origin is not None for origin in plan.origins), plan.traced, plan.seconds - plan.traced,
+        given, plan.because, sum(origin is not None for origin in plan.origins), plan.traced, plan.seconds - plan.traced,
         Memory(memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.alias_size_in_bytes, memory.temp_size_in_bytes),
         cost.get("flops", 0.0), cost.get("bytes accessed", 0.0),
         State(len(plan.leaves), len(plan.changing), len(plan.donated)), parts, names, _outputs(plan, names),
@@ -230,19 +239,35 @@ def _inputs(plan: Plan) -> tuple[list[str], list[Tensor | None]]:
             name = names.get(id(t), "state")
             found.append(f"{name}.grad" if number % 2 else name)
             tensors.append(None if number % 2 else t)
-    found += [f"argument {i}" for i in plan.inputs] + ["lr"] * len(plan.rates) + [f"random numbers {i}" for i in range(len(plan.draws))]
+    given = _given(plan)
+    found += [given[i] for i in plan.inputs] + ["lr"] * len(plan.rates) + [f"random numbers {i}" for i in range(len(plan.draws))]
     return found, [*tensors, *[None] * (len(found) - len(tensors))]
 
 
 def _outputs(plan: Plan, inputs: list[str]) -> list[str]:
     names = _named(plan)
-    leaves = [names.get(id(t), "state") for t in plan.leaves] + [f"argument {i}" for i in plan.inputs]
+    leaves = [names.get(id(t), "state") for t in plan.leaves] + [_given(plan)[i] for i in plan.inputs]
     owned = [names.get(id(t), "state") for t in plan.owned]
     results = sum(kind == "value" for kind, _ in plan.results)
     return [
         *inputs[: len(plan.changing)], *(f"{leaves[i]}.grad" for i in plan.fresh), *(f"{owned[i]}.grad" for i in plan.written),
         *(["result"] if results == 1 else [f"result {i}" for i in range(results)]),
     ]  # fmt: skip
+
+
+def _given(plan: Plan) -> list[str]:
+    """The names of the arguments, as in the step's signature; `batch[1]` for a tensor inside of one."""
+    args, kwargs = plan.structure
+    try:
+        parameters = list(inspect.signature(getattr(plan.fn, "forward", plan.fn)).parameters)
+    except (TypeError, ValueError):  # a function of C has none
+        parameters = []
+    parameters += [f"argument {i}" for i in range(len(parameters), len(args))]
+    found = []
+    for name, value in (*zip(parameters, args, strict=False), *kwargs.items()):
+        count = len(tree.leaves(value))
+        found += [name] if count == 1 else [f"{name}[{i}]" for i in range(count)]
+    return found
 
 
 def _named(plan: Plan) -> dict[int, str]:
@@ -317,6 +342,14 @@ def size_text(n: float) -> str:
             return f"{n:.3g} {unit}"
         n /= 1000
     raise AssertionError
+
+
+def memory_text(memory: Memory) -> str:
+    """The memory of a program in words."""
+    return (
+        f"{size_text(memory.peak)}: {size_text(memory.arguments)} of arguments, {size_text(memory.outputs)} of results, of which "
+        f"{size_text(memory.aliased)} in place, and {size_text(memory.temporaries)} of temporary arrays"
+    )
 
 
 def count_text(n: float) -> str:

@@ -6,12 +6,12 @@ import re
 from typing import Any, NamedTuple
 from weakref import ref
 
-from engine.compiler.explain import Part, Program, count_text, time_text
+from engine.compiler.explain import Part, Program, count_text, memory_text, origins, time_text
 from engine.compiler.hlo import Instruction
 
 from .. import protocol
 from ..base.readable import readable
-from ..graph.graph import Graph, scope_groups
+from ..graph.graph import Box, Graph, numbered
 from ..inspector import bytes_text, shape_text
 from ..protocol import Fact
 from ..recording.recorder import is_parameter
@@ -32,6 +32,8 @@ class Opcode(NamedTuple):
 class ProgramRecording(Recording):
     """The rows of a program. Nothing in it can be run or changed."""
 
+    slowed = False
+
     @property
     def foreign(self) -> Any:
         """The recording itself, which answers what a view asks about a row."""
@@ -46,6 +48,7 @@ class ProgramRecording(Recording):
         self.began, self.ended = 0.0, program.seconds or 0.0
         self._clock = 0.0
         main = program.module.main
+        self._within = self._phases(main)  # a part -> the scope around it
         given: list[Any] = []
         used = {name for one in main.values() for name in one.operands}
         for one in main.values():
@@ -93,11 +96,33 @@ class ProgramRecording(Recording):
             values[one.name] = result
         return result
 
+    def _phases(self, main: dict[str, Instruction]) -> dict[str, int]:
+        """Add a scope for each phase of a training step, and return that of each part: forward values go into backward parts, not back."""
+        order = ("forward", "backward", "update")
+        found: dict[str, int] = {}
+        for one in reversed(main.values()):
+            part = self.parts.get(one.name)
+            if part is not None and part.origins:
+                found[one.name] = max(order.index(origin.phase) for origin in part.origins)
+            for name in one.operands if one.name in found else ():
+                if name in self.parts and not self.parts[name].origins:  # a copy: it belongs to what uses it first
+                    found[name] = min(found.get(name, 2), found[one.name])
+        present = sorted(set(found.values()))
+        if len(present) < 2:
+            return {}
+        for phase in present:
+            parts = [part for name, part in self.parts.items() if found.get(name) == phase]
+            updates = dict.fromkeys(origin.op for part in parts for origin in part.origins if origin.phase == "update")
+            name = f"{', '.join(updates)} update" if phase == 2 else order[phase]
+            time = f", {time_text(sum(part.seconds or 0.0 for part in parts))}" if self.program.seconds is not None else ""
+            self.scopes.append(Scope(-1, "scope", name, f"{name}{time}", 0, None, 0))
+        return {name: present.index(phase) for name, phase in found.items()}
+
     def _scope(self, one: Instruction, parent: int, part: Part | None) -> int:
         label = part.ops if part is not None and parent < 0 else one.opcode
         if part is not None and part.seconds is not None and parent < 0:
             label += f", {time_text(part.seconds)}"
-        self.scopes.append(Scope(parent, "scope", one.name, label, 0, None, 0))
+        self.scopes.append(Scope(parent if parent >= 0 else self._within.get(one.name, -1), "scope", one.name, label, 0, None, 0))
         return len(self.scopes) - 1
 
     def _row(self, one: Instruction, operands: list, scope: int, part: Part | None) -> int:
@@ -108,14 +133,12 @@ class ProgramRecording(Recording):
         size = sum(shape.bytes for shape in one.shapes)
         sources = [row for operand in operands for row in _flat(operand)]
         row = self.append(
-            Opcode(name), "op", shape.dims, shape.dtype, size, False, scope=scope, code=code, lasti=lasti, sources=sources, begun=0.0, took=0.0
+            Opcode(name), "op", shape.dims, shape.dtype, size, False, scope=scope, code=code, lasti=lasti, sources=sources
         )
         self.told[row] = one, part
         return row
 
     def _origin(self, one: Instruction) -> Any:
-        from engine.compiler.explain import origins
-
         return next(iter(origins(self.program.module, one, self.program.table)), None)
 
     def _constant(self, one: Instruction, scope: int) -> int:
@@ -129,9 +152,16 @@ class ProgramRecording(Recording):
     def _timed(self, result: Any, part: Part) -> None:
         """Put the part's time at its result."""
         rows = [row for row in _flat(result) if self.told[row][1] is part]
-        if part.seconds is not None and rows:
+        if part.seconds is None or not rows:
+            return
+        if any(origin.phase == "backward" for origin in part.origins):
+            self.steps.append(rows[-1])
+            self.step_ops.append(self.ops[rows[-1]])
+            self.step_begun.append(self._clock)
+            self.step_took.append(part.seconds)
+        else:
             self.begun[rows[-1]], self.took[rows[-1]] = self._clock, part.seconds
-            self._clock += part.seconds
+        self._clock += part.seconds
 
     # -- what a view asks ------------------------------------------------------------------------------------------------------
 
@@ -165,9 +195,6 @@ class ProgramRecording(Recording):
         """Why there is no value."""
         return NO_VALUE
 
-    def value(self, row: int) -> Any:
-        return None
-
     def unused(self) -> Any:
         """No parameter is missing here."""
         return iter(())
@@ -177,12 +204,14 @@ class ProgramRecording(Recording):
         return iter(())
 
     def answer(self, request: Any) -> protocol.ToView | None:
-        """What a view asks about a row."""
-        if not isinstance(request, protocol.Inspect):
+        """The answer to what a view asks about an instruction; None if it can be answered as for any recording."""
+        if isinstance(request, protocol.AskMemory):
+            raise protocol.Refused(f"{memory_text(self.program.memory)}. What of it is alive at each moment is XLA's affair.")
+        if isinstance(request, protocol.AskTiming) and self.program.seconds is None:
+            raise protocol.Refused("The parts have not been timed. Show what explain(...) returns, called with the arguments of the step.")
+        if not isinstance(request, protocol.Inspect) or not 0 <= request.node < self.count or self.tensor(request.node) is not None:
             return None
         row = request.node
-        if not 0 <= row < self.count:
-            return None
         missing = NO_VALUE if request.what == "value" else self.why_no_grad(row)
         facts = self.facts(row) if request.what == "value" else []
         return protocol.Inspected(
@@ -195,7 +224,15 @@ class ProgramGraph(Graph):
     """The graph of a program: its groups are the program's own."""
 
     def finish(self, namespace: Any = None) -> None:
-        self._groups, self._group = scope_groups(self.recording, 0), list(self.recording.scope)
+        r = self.recording
+        boxes = [Box(scope.kind, scope.name, scope.label, []) for scope in r.scopes]
+        tops: list[Any] = []
+        for box, scope in zip(boxes, r.scopes, strict=True):
+            (tops if scope.parent < 0 else boxes[scope.parent].items).append(box)
+        for row in range(r.count):
+            if r.kind[row] == "op":
+                (tops if r.scope[row] < 0 else boxes[r.scope[row]].items).append(row)
+        self._groups, self._group = numbered(r, tops)
 
 
 def _number(one: Instruction) -> int:
