@@ -33,6 +33,7 @@ class Part:
     flops: int
     bytes: int  # read and written
     seconds: float | None = None  # measured; None if not
+    helps: bool = False  # XLA has added it, and `origins` are those of the first part that uses its result
 
     @property
     def name(self) -> str:
@@ -42,7 +43,8 @@ class Part:
     @property
     def ops(self) -> str:
         """The ops in words, each once."""
-        return ", ".join(dict.fromkeys(map(str, self.origins))) or self.instruction.opcode
+        ops = ", ".join(dict.fromkeys(map(str, self.origins)))
+        return f"{self.instruction.opcode} for {ops}" if self.helps else ops or self.instruction.opcode
 
     @property
     def lines(self) -> list[str]:
@@ -179,7 +181,7 @@ def explained(compiled: Compiled, args: tuple = (), kwargs: dict | None = None) 
         timed.times = _measured(timed, given)
     programs = [_program(key, plan) for key, plans in compiled.plans.items() for _, plan in plans]
     eager = [(_arguments(key), why) for key, why in compiled.eager.items()]
-    return Explanation(getattr(compiled.fn, "__qualname__", type(compiled.fn).__name__), programs, eager)
+    return Explanation(getattr(compiled.fn, "__name__", type(compiled.fn).__name__), programs, eager)
 
 
 def _arguments(key: Any) -> list[str]:
@@ -193,11 +195,7 @@ def _arguments(key: Any) -> list[str]:
 def _program(key: Any, plan: Plan) -> Program:
     module, times = Module(plan.program.as_text()), plan.times
     memory, cost = plan.program.memory_analysis(), plan.program.cost_analysis() or {}
-    parts = [
-        Part(one, origins(module, one, plan.origins), module.flops(one, module.main), module.bytes(one, module.main))
-        for one in module.main.values()
-        if not one.plumbing
-    ]
+    parts = _parts(module, plan.origins)
     if times is not None:
         parts = [replace(part, seconds=times[1].get(part.name, 0.0)) for part in parts]
     names, tensors = _inputs(plan)
@@ -209,6 +207,19 @@ def _program(key: Any, plan: Plan) -> Program:
         State(len(plan.leaves), len(plan.changing), len(plan.donated)), parts, names, _outputs(plan, names),
         None if times is None else times[0], module=module, table=plan.origins, tensors=tensors,
     )  # fmt: skip
+
+
+def _parts(module: Module, table: list[Origin | None]) -> list[Part]:
+    parts: list[Part] = []
+    used: dict[str, tuple[Origin, ...]] = {}  # the origins of the first part that uses a value
+    for one in reversed(module.main.values()):
+        own = () if one.plumbing else origins(module, one, table)
+        found = own or used.get(one.name, ())
+        if not one.plumbing:
+            helps = bool(found) and not own
+            parts.append(Part(one, found, module.flops(one, module.main), module.bytes(one, module.main), helps=helps))
+        used |= dict.fromkeys(one.operands, found) if found else {}
+    return parts[::-1]
 
 
 def origins(module: Module, one: Instruction, table: list[Origin | None]) -> tuple[Origin, ...]:
@@ -259,14 +270,12 @@ def _given(plan: Plan) -> list[str]:
     """The names of the arguments, as in the step's signature; `batch[1]` for a tensor inside of one."""
     args, kwargs = plan.structure
     try:
-        parameters = list(inspect.signature(getattr(plan.fn, "forward", plan.fn)).parameters)
-    except (TypeError, ValueError):  # a function of C has none
-        parameters = []
-    parameters += [f"argument {i}" for i in range(len(parameters), len(args))]
+        given = inspect.signature(getattr(plan.fn, "forward", plan.fn)).bind_partial(*args).arguments
+    except (TypeError, ValueError):  # a function of C has no signature
+        given = {f"argument {i}": value for i, value in enumerate(args)}
     found = []
-    for name, value in (*zip(parameters, args, strict=False), *kwargs.items()):
-        count = len(tree.leaves(value))
-        found += [name] if count == 1 else [f"{name}[{i}]" for i in range(count)]
+    for name, value in (*given.items(), *kwargs.items()):
+        found += [f"{name}[{i}]" for i in range(len(tree.leaves(value)))] if isinstance(value, (tuple, list, dict)) else [name]
     return found
 
 

@@ -48,7 +48,7 @@ class ProgramRecording(Recording):
         self.began, self.ended = 0.0, program.seconds or 0.0
         self._clock = 0.0
         main = program.module.main
-        self._within = self._phases(main)  # a part -> the scope around it
+        self._within = self._phases()  # a part -> the scope around it
         given: list[Any] = []
         used = {name for one in main.values() for name in one.operands}
         for one in main.values():
@@ -96,17 +96,10 @@ class ProgramRecording(Recording):
             values[one.name] = result
         return result
 
-    def _phases(self, main: dict[str, Instruction]) -> dict[str, int]:
+    def _phases(self) -> dict[str, int]:
         """Add a scope for each phase of a training step, and return that of each part: forward values go into backward parts, not back."""
         order = ("forward", "backward", "update")
-        found: dict[str, int] = {}
-        for one in reversed(main.values()):
-            part = self.parts.get(one.name)
-            if part is not None and part.origins:
-                found[one.name] = max(order.index(origin.phase) for origin in part.origins)
-            for name in one.operands if one.name in found else ():
-                if name in self.parts and not self.parts[name].origins:  # a copy: it belongs to what uses it first
-                    found[name] = min(found.get(name, 2), found[one.name])
+        found = {name: max(order.index(one.phase) for one in part.origins) for name, part in self.parts.items() if part.origins}
         present = sorted(set(found.values()))
         if len(present) < 2:
             return {}
