@@ -1,11 +1,18 @@
-"""`engine.compile` and the names of `torch.compiler`. Nothing is compiled: programs run eagerly."""
+"""`engine.compile`: whole steps, or the calls of a module, as programs of XLA; and the names of `torch.compiler`.
+
+`discovery.py` watches an eager call, `plan.py` traces the next one and runs its program from then on, and `guards.py` notices when something
+changed that the program takes for granted. The state stays in the engine's tensors, whose memory is XLA's (`memory.py`).
+"""
 
 from __future__ import annotations
 
 import functools
+import importlib.util
+import sys
 from collections.abc import Callable
 from typing import Any
 
+from ..base import errors
 from ..nn import Module
 
 _BACKENDS = ("inductor", "eager", "aot_eager", "cudagraphs", "onnxrt", "openxla", "tvm")
@@ -17,13 +24,18 @@ class OptimizedModule(Module):
 
     _orig_mod: Module
 
-    def __init__(self, mod: Module) -> None:
+    def __init__(self, mod: Module, called: Callable) -> None:
         super().__init__()
+        self.__dict__["_called"] = called
         self._modules["_orig_mod"] = mod
         self.training = mod.training
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._orig_mod(*args, **kwargs)
+        return self._called(*args, **kwargs)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """Say what was compiled and what was not, as `Compiled.explain` does."""
+        return self._called.explain(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         wrapped = self._modules["_orig_mod"]
@@ -62,42 +74,63 @@ def compile(
 ) -> Any:
     """Return a callable equivalent to `model`, or a decorator if `model` is not given.
 
-    Nothing is compiled: the program runs eagerly with the same results, and `fullgraph`, `dynamic`, `mode`, `options` and the later
-    arguments have no effect, except that `disable=True` returns `model` itself. Raises RuntimeError for a `mode` or `backend` unknown to
-    PyTorch, TypeError if `model` is not callable, and NotImplementedError if `backend` is a function, since there is no graph to pass it.
+    `model` is a function, such as a whole training step (forward and backward pass and the optimizer's step), or a module. With arguments
+    of given shapes it runs eagerly once, is traced and compiled by XLA at the second call, and then runs as one program, with the same
+    results and random numbers. What cannot be compiled runs eagerly, with one warning that names the line; with `fullgraph`, TraceError is
+    raised instead. After `recompile_limit` programs for the same shapes (8 by default), calls run eagerly.
+
+    Needs JAX, which `pip install gradient-workbench[xla]` brings; without it everything runs eagerly, with a warning. `backend="eager"`
+    and "aot_eager" run the program as it is; all other names of PyTorch's backends mean XLA. `dynamic`, `mode` and `options` have no
+    effect. Raises RuntimeError for a `mode` or `backend` unknown to PyTorch, TypeError if `model` is not callable, and NotImplementedError
+    if `backend` is a function.
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if mode is not None and mode not in _MODES:
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if callable(backend):
-        raise NotImplementedError("compile: a backend of your own would get a graph, and nothing is traced here; use backend='eager'")
+        raise NotImplementedError("compile: a backend of your own would get PyTorch's graph, which there is not; use backend='eager'")
     if backend is not None and backend not in _BACKENDS:
         raise RuntimeError(f"Invalid backend: {backend!r}; available are {', '.join(_BACKENDS)}")
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
-        )
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable,
+            recompile_limit=recompile_limit,
+        )  # fmt: skip
     if not callable(model):
         raise TypeError(f"A callable function is expected, but {type(model)} is provided.")
     if disable or isinstance(model, (type, OptimizedModule)):
         return model
-    if isinstance(model, Module):
-        return OptimizedModule(model)
+    if backend in ("eager", "aot_eager") or not _available():
+        called = functools.wraps(model)(lambda *args, **kwargs: model(*args, **kwargs))
+    else:
+        from .compiled import Compiled  # imports JAX
 
-    @functools.wraps(model)
-    def compiled(*args: Any, **kwargs: Any) -> Any:
-        return model(*args, **kwargs)
-
-    return compiled
+        called = Compiled(model, fullgraph, recompile_limit)
+    return OptimizedModule(model, called) if isinstance(model, Module) else called
 
 
-def is_compiling() -> bool:
-    """Return False: nothing is ever traced."""
+@functools.cache
+def _available() -> bool:
+    """Whether JAX is installed; warns if not."""
+    if importlib.util.find_spec("jax") is not None:
+        return True
+    errors.warn("compile: JAX is not installed, so programs run eagerly. Install gradient-workbench[xla].")
     return False
 
 
-is_dynamo_compiling = is_exporting = is_compiling
+def is_compiling() -> bool:
+    """Whether the calling code is being traced."""
+    plan = sys.modules.get(f"{__name__}.plan")
+    return plan is not None and plan.tracing.plan is not None
+
+
+def is_exporting() -> bool:
+    """Return False: an exported program is a compiled one."""
+    return False
+
+
+is_dynamo_compiling = is_compiling
 
 
 def disable(fn: Callable | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
@@ -121,7 +154,10 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
 
 
 def reset() -> None:
-    """Do nothing: there is no compilation cache."""
+    """Forget all programs: functions are traced again."""
+    if (compiled := sys.modules.get(f"{__name__}.compiled")) is not None:
+        for one in compiled.every:
+            one.reset()
 
 
 def cudagraph_mark_step_begin() -> None:

@@ -42,7 +42,7 @@ class Discovery(observe.Observer):
         self.optimizers: dict[int, Optimizer] = {}
         self.draws: list[tuple] = []
         self.code: dict[CodeType, dict] = {}  # the user's functions that ran, with their globals
-        self.host_draws = ""  # a random module, not the engine's, that the step drew from
+        self.refused = ""  # why the step cannot be compiled
 
     def __enter__(self) -> Discovery:
         self._watching = observe.observing(self)
@@ -57,10 +57,10 @@ class Discovery(observe.Observer):
         sys.setprofile(self._profile)
         random.drawing.by = None
         self._watching.__exit__(*error)
-        if python_random.getstate() != self._before[0]:
-            self.host_draws = "random"
-        elif any(map(numpy.any, map(numpy.not_equal, numpy.random.get_state()[1:3], self._before[1]))):
-            self.host_draws = "numpy.random"
+        drawn = python_random.getstate() != self._before[0] and "random"
+        drawn = drawn or not all(map(numpy.array_equal, numpy.random.get_state()[1:3], self._before[1])) and "numpy.random"
+        if drawn and not self.refused:
+            self.refused = f"compile: the function draws from {drawn}, of which a program would repeat the first number; draw with the engine"
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors that the run used and did not make, if they are still alive, in the order of their first use."""
@@ -100,6 +100,9 @@ class Discovery(observe.Observer):
         if self._profile is not None:
             self._profile(frame, event, value)
         code = frame.f_code
+        if event == "c_call" and value is print and not self.refused and not errors.hides(code):
+            line = errors.where(code, frame.f_lineno)
+            self.refused = f"compile: print() would only print while the function is traced ({line}); return the tensor, and print it outside"
         if event == "call" and code not in self.code and not code.co_filename.startswith(_LIBRARIES) and not errors.hides(code):
             self.code[code] = frame.f_globals
 

@@ -78,9 +78,11 @@ class State:
 
 @dataclass(frozen=True)
 class Program:
-    """One compiled form of a step."""
+    """One compiled form of a function, or of the backward pass of its calls."""
 
+    name: str  # of the function
     arguments: list[str]
+    backward: bool  # the backward pass, if it runs outside of the function
     because: str  # what changed, so that an earlier program for these arguments could not be used; "" for the first
     ops: int  # ops, backward steps and updates that were traced
     traced: float  # seconds of tracing and lowering
@@ -128,7 +130,7 @@ class Program:
         """What was compiled, in lines."""
         state = self.state
         found = [
-            f"program for {', '.join(self.arguments) or 'no arguments'}",
+            f"{'backward pass of the program' if self.backward else 'program'} for {', '.join(self.arguments) or 'no arguments'}",
             f"  {self.ops} ops traced in {self.traced:.2f} s; {self.instructions} instructions in {len(self.parts)} parts, of which "
             f"{self.fusions} are fusions, compiled in {self.compiled:.2f} s",
             f"  state: {state.tensors} tensors, {state.changed} changed in place, {state.gradients} gradients written over",
@@ -179,33 +181,54 @@ def explained(compiled: Compiled, args: tuple = (), kwargs: dict | None = None) 
         if timed is None:
             raise RuntimeError("explain: there is no program for these arguments as things are; call the step with them twice before")
         timed.times = _measured(timed, given)
-    programs = [_program(key, plan) for key, plans in compiled.plans.items() for _, plan in plans]
-    eager = [(_arguments(key), why) for key, why in compiled.eager.items()]
-    return Explanation(getattr(compiled.fn, "__name__", type(compiled.fn).__name__), programs, eager)
+    name = compiled.__name__
+    programs = [program for key, plans in compiled.plans.items() for _, plan in plans for program in _programs(name, key, plan)]
+    return Explanation(name, programs, [(_arguments(key), why) for key, why in compiled.eager.items()])
 
 
 def _arguments(key: Any) -> list[str]:
     """The arguments that a key of `Compiled` stands for."""
-    return [
-        f"{one[1]} {'×'.join(map(str, one[0])) or 'scalar'}" if isinstance(one, tuple) and len(one) > 1 and isinstance(one[0], tuple) else repr(one)
-        for one in key[1]
-    ]
+    shown = []
+    for one in key[1]:
+        if not isinstance(one, tuple):
+            shown.append("an object")
+        elif isinstance(one[0], tuple):
+            shown.append(shape_text(Shape(one[0], str(one[1]))))
+        else:
+            shown.append(repr(one[1]))
+    return shown
 
 
-def _program(key: Any, plan: Plan) -> Program:
-    module, times = Module(plan.program.as_text()), plan.times
-    memory, cost = plan.program.memory_analysis(), plan.program.cost_analysis() or {}
-    parts = _parts(module, plan.origins)
+def _programs(name: str, key: Any, plan: Plan) -> Iterator[Program]:
+    """The program of a plan, and that of the backward pass, if there has been one."""
+    given = [f"{name}: {one}" for name, one in zip(_given(plan), _arguments(key), strict=True)]
+    state = State(len(plan.leaves), len(plan.changing), len(plan.donated))
+    inputs, tensors = _inputs(plan)
+    outputs, backward = _outputs(plan, inputs), plan.backward
+    yield _program(
+        plan.program, plan.origins, plan.times, name=name, arguments=given, because=plan.because, state=state, inputs=inputs, outputs=outputs,
+        tensors=tensors, traced=plan.traced, compiled=plan.seconds - plan.traced, backward=False,
+    )  # fmt: skip
+    if backward is not None and backward.program is not None:
+        leaves = [*(_named(plan).get(id(t), "state") for t in plan.leaves), *(_given(plan)[i] for i in plan.inputs)]
+        inputs = [f"saved {i}" for i in range(len(backward.values))] + [f"gradient of result {i}" for i in range(len(backward.outputs))]
+        outputs = [f"{leaves[i]}.grad" for i, some in zip(plan.sources, backward.reached, strict=True) if some]
+        yield _program(
+            backward.program, backward.origins, None, name=name, arguments=given, because="", state=State(0, 0, 0), inputs=inputs, outputs=outputs,
+            tensors=[None] * len(inputs), traced=backward.traced, compiled=backward.compiled, backward=True,
+        )  # fmt: skip
+
+
+def _program(program: Any, table: list[Origin | None], times: tuple[float, dict[str, float]] | None, **known: Any) -> Program:
+    module = Module(program.as_text())
+    memory, cost = program.memory_analysis(), program.cost_analysis() or {}
+    parts = _parts(module, table)
     if times is not None:
         parts = [replace(part, seconds=times[1].get(part.name, 0.0)) for part in parts]
-    names, tensors = _inputs(plan)
-    given = [f"{name}: {one}" for name, one in zip(_given(plan), _arguments(key), strict=True)]
     return Program(
-        given, plan.because, sum(origin is not None for origin in plan.origins), plan.traced, plan.seconds - plan.traced,
-        Memory(memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.alias_size_in_bytes, memory.temp_size_in_bytes),
-        cost.get("flops", 0.0), cost.get("bytes accessed", 0.0),
-        State(len(plan.leaves), len(plan.changing), len(plan.donated)), parts, names, _outputs(plan, names),
-        None if times is None else times[0], module=module, table=plan.origins, tensors=tensors,
+        **known, ops=sum(origin is not None for origin in table), parts=parts, seconds=None if times is None else times[0],
+        memory=Memory(memory.argument_size_in_bytes, memory.output_size_in_bytes, memory.alias_size_in_bytes, memory.temp_size_in_bytes),
+        flops=cost.get("flops", 0.0), bytes=cost.get("bytes accessed", 0.0), module=module, table=table,
     )  # fmt: skip
 
 
@@ -263,6 +286,7 @@ def _outputs(plan: Plan, inputs: list[str]) -> list[str]:
     return [
         *inputs[: len(plan.changing)], *(f"{leaves[i]}.grad" for i in plan.fresh), *(f"{owned[i]}.grad" for i in plan.written),
         *(["result"] if results == 1 else [f"result {i}" for i in range(results)]),
+        *(f"saved {i}" for i in range(0 if plan.backward is None else len(plan.backward.values))),
     ]  # fmt: skip
 
 

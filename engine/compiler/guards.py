@@ -30,15 +30,16 @@ class Guards:
             for table in (m._parameters, m._buffers, m._modules):
                 self._hold(table, table, f"of {name}")
                 self.sizes.append((table, len(table), f"the tensors and modules of {name}"))
-            for p in m._parameters.values():
-                if p is not None:
-                    self.grads.append((p, p._grad is None))
         for o in found.optimizers.values():
             name = type(o).__name__
             self.sizes.append((o.param_groups, len(o.param_groups), f"the parameter groups of {name}"))
             for group in o.param_groups:
                 self._hold(group, {k: v for k, v in group.items() if is_plain(v) and not (k == "lr" and isinstance(v, float))}, f"of {name}")
                 self.sizes.append((group["params"], len(group["params"]), f"the parameters of {name}"))
+
+    def watch_grads(self, leaves: list[Tensor]) -> None:
+        """Add that these tensors have a gradient, or have none, as now."""
+        self.grads = [(t, t._grad is None) for t in leaves if t.node is not None]
 
     def _hold(self, holder: dict, values: dict, words: str) -> None:
         self.entries += [(holder, key, value, f"{key!r} {words}") for key, value in values.items()]

@@ -29,6 +29,13 @@ def seen(buffer: Any) -> numpy.ndarray:
     return _array(_memory(buffer.block_until_ready()))
 
 
+def as_buffer(array: Any) -> Any:
+    """Return an XLA buffer with the contents of an array: the one that it looks at, if it sees the whole of it, else a copy."""
+    buffer = getattr(array.base, "buffer", None)
+    whole = buffer is not None and buffer.shape == array.shape and buffer.dtype == array.dtype and array.flags.c_contiguous
+    return buffer if whole else jnp.array(array, copy=True)
+
+
 def _array(memory: Any) -> numpy.ndarray:
     return numpy.ndarray(memory.buffer.shape, memory.buffer.dtype, memory)
 

@@ -39,10 +39,10 @@ class Origins(observe.Observer):
     optimizer if one makes a step there.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, forward: dict[int, Origin] | None = None) -> None:
         self.found = Discovery()
         self.table: list[Origin | None] = []
-        self._forward: dict[int, Origin] = {}  # the tape's time of a node -> the op that made it
+        self.forward: dict[int, Origin] = forward or {}  # the tape's time of a node -> the op that made it
         self._scope: Any = None
         self._next()
 
@@ -72,7 +72,7 @@ class Origins(observe.Observer):
         origin = self._is(op.name, "forward")
         for out in output if isinstance(output, tuple) else (output,):
             if getattr(out, "node", None) is not None:
-                self._forward[out.node.time] = origin
+                self.forward[out.node.time] = origin
         self._next()
 
     def wrote(self, op: Any, target: Any, inputs: tuple, attrs: dict) -> None:
@@ -82,7 +82,7 @@ class Origins(observe.Observer):
         self._next()
 
     def backward(self, node: Any, grad: Any, input_grads: tuple) -> None:
-        forward = self._forward.get(node.time)
+        forward = self.forward.get(node.time)
         if forward is not None:  # its line says more than that of `backward()`
             self.table[-1] = forward._replace(phase="backward")
         else:

@@ -13,13 +13,21 @@ import numpy
 
 from ..backends.xla import Traced, TraceError, raw, space
 from ..base import observe, tree
-from ..core import devices, random, tape, versions
+from ..core import casting, devices, random, tape, versions
 from ..core.tensor import Tensor
+from .backward import Backward
 from .discovery import Discovery, Draws
 from .memory import Block, blocks, seen
 from .origins import Origins
 
-tracing = threading.local()  # `tracing.plan` is set in the thread that traces
+
+class _Tracing(threading.local):
+    """The plan whose step this thread traces."""
+
+    plan: Any = None
+
+
+tracing = _Tracing()
 
 
 def _spec(array: Any) -> Any:
@@ -40,7 +48,9 @@ class Plan:
         given = {id(args[i]) for i in self.inputs}
         state: dict[int, Tensor] = {}
         for t in self._state(found):
-            if isinstance(t, Tensor) and id(t) not in given and t.array.__class__ is numpy.ndarray:
+            if isinstance(t, Tensor) and id(t) not in given:
+                if t.array.__class__ is not numpy.ndarray:
+                    raise TraceError(f"compile: the step uses a tensor on {t.device}; only steps on the CPU have a compiled form")
                 state.setdefault(id(t), t)
         self.leaves = list(state.values())
         self.blocks = blocks(self.leaves)
@@ -77,6 +87,9 @@ class Plan:
             rest = [_spec(args[i].array) for i in self.inputs], [0.1] * len(self.rates), [_spec(d) for d in self._drawn_again()]
             jax.eval_shape(self._body, state, grads, [], [], *rest)
             changed, replaced = set(self.changed), set(self.replaced)
+            self.uses_grads = bool(self.fresh or self.gone or self.written)
+            if not self.uses_grads:  # those that there are do not matter
+                self.owned, grads, replaced = [], [], set()
             self.changing = sorted(changed)
             self.still = [i for i in range(len(self.blocks)) if i not in changed]
             self.donated = sorted(replaced)
@@ -109,6 +122,7 @@ class Plan:
         before = [(t, t.array, t._grad, t.node) for t in leaves]
         old_grads = [(t._grad, t._grad.array) for t in self.owned]  # type: ignore[union-attr]
         options, steps, mode = [dict(g) for g in groups], [o._steps for o in self.optimizers], tape.mode.grad
+        caches = casting.is_autocast_cache_enabled()
         states = [{p: set(s) for p, s in o.state.items()} for o in self.optimizers]
         numbers, wanted = iter(drawn), iter(self.draws)
 
@@ -120,6 +134,7 @@ class Plan:
 
         watching = Origins()
         tracing.plan, random.drawing.by = self, Draws(draw)
+        casting.set_autocast_cache_enabled(False)  # it would keep traced casts, and use older ones
         try:
             views = [(t, view) for b, root in zip(self.blocks, roots, strict=True) for t, view in zip(b.tensors, b.views(root), strict=True)]
             for t, view in views:
@@ -128,6 +143,9 @@ class Plan:
                 grad.array = box
             for t, value in zip(inputs, given, strict=True):
                 t.array = Traced(value)
+            for t in leaves:  # the graph of the step ends at its inputs
+                if t.node is not None and t.node.op is not None:
+                    t.node = tape.Leaf(t)
             for g, value in zip(self.rates, rates, strict=True):
                 g["lr"] = Traced(jax.lax.convert_element_type_p.bind(value, new_dtype=numpy.dtype("float64"), weak_type=True, sharding=None))
             marks = [g["lr"] for g in groups]
@@ -146,7 +164,7 @@ class Plan:
             grads = [raw(leaves[i]._grad.array) for i in self.fresh]  # type: ignore[union-attr]
             self.written = [i for i, (grad, _) in enumerate(old_grads) if i not in self.replaced and grad.array.value is not self._old(donated, kept)[i]]
             rewritten = [raw(old_grads[i][0].array) for i in self.written]
-            results = self._note_results(result, leaves)
+            results = self._note_results(result, leaves), self._note_backward(result, leaves, watching.forward)
             self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]
             del result, a, k
         finally:
@@ -154,6 +172,7 @@ class Plan:
             self.origins = watching.table
             tracing.plan = random.drawing.by = None
             tape.mode.grad = mode
+            casting.set_autocast_cache_enabled(caches)
             for t, array, grad, node in before:
                 t.array, t._grad, t.node = array, grad, node
             for grad, array in old_grads:
@@ -193,24 +212,27 @@ class Plan:
 
     def _note_results(self, result: Any, leaves: list) -> list:
         """Note the structure of what the step returns, and return the values of the tensors in it."""
-        self.returns = result if isinstance(result, Tensor) else tree.mapped(lambda x: None if isinstance(x, Tensor) else x, result)
         known = {id(t): i for i, t in enumerate(leaves)}
         self.results, values = [], []
         for x in tree.leaves(result):
             if isinstance(x, Tensor) and id(x) in known:
                 self.results.append(("known", known[id(x)]))
             elif isinstance(x, Tensor) and x.array.__class__ is Traced:
-                if x.node is not None and x.node.op is not None and x.node.saved is not tape.FREED and tape.mode.grad:
-                    raise TraceError("compile: the step returns a tensor that requires grad; call backward() in it, or detach() the tensor")
-                self.results.append(("value", x.node is not None))
+                self.results.append(("value", _graph_of(x.node)))
                 values.append(x.array.value)
             elif isinstance(x, Tensor):
                 self.results.append(("constant", x))
             else:
                 self.results.append(("plain", x))
         self.shape = tree.mapped(lambda x: None, result)
-        self.returns = None
         return values
+
+    def _note_backward(self, result: Any, leaves: list, forward: dict) -> list:
+        """Prepare the backward pass of results that require grad, and return the values that it needs."""
+        roots = [x.node for x in tree.leaves(result) if isinstance(x, Tensor) and x.array.__class__ is Traced and _graph_of(x.node) == "live"]
+        self.sources = [i for i, t in enumerate(leaves) if t.node is not None]
+        self.backward = Backward(roots, [leaves[i].node for i in self.sources], forward) if roots else None
+        return [] if self.backward is None else self.backward.values
 
     def _drawn_again(self) -> list:
         """Draw what the step draws, and put the generators back: for the shapes."""
@@ -256,15 +278,25 @@ class Plan:
             o._steps += n
         for i in self.changing:
             versions.note_write(state[i].tensors[0].array, "compile")
-        values = iter(results)
+        return tree.filled(self.shape, iter(self._returned(leaves, iter(results[0]), results[1])))
+
+    def _returned(self, leaves: list, values: Any, saved: list) -> list:
+        """The leaves of what the step returns, with their graph."""
         found = []
         for kind, what in self.results:
             if kind == "value":
                 tensor = Tensor._wrap(seen(next(values)))
+                tensor.node = _ENDED if what == "freed" else None
                 found.append(tensor)
             else:
                 found.append(leaves[what] if kind == "known" else what)
-        return tree.filled(self.shape, iter(found))
+        if self.backward is not None:
+            live = [t for t, (_, what) in zip(found, self.results, strict=True) if what == "live"]
+            arrays = tuple(map(seen, saved))
+            nodes = self.backward.nodes([t.array for t in live], arrays, [leaves[i].node for i in self.sources])
+            for t, node in zip(live, nodes, strict=True):
+                t.node = node
+        return found
 
     def _grad_buffer(self, leaf: Tensor) -> Any:
         """The memory of an old gradient, which the program may write over if nobody else sees it."""
@@ -276,6 +308,16 @@ class Plan:
 
     def _grad_array(self, i: int, buffer: Any) -> numpy.ndarray:
         return seen(buffer)
+
+
+def _graph_of(node: Any) -> str:
+    """What is left of a result's graph: "none", "freed" by a backward pass, or "live"."""
+    if node is None:
+        return "none"
+    return "freed" if any(n.op is not None and n.saved is tape.FREED for n in tape.plan([node])) else "live"
+
+
+_ENDED = tape.Node(Backward([], []), (), {}, tape.FREED, (), numpy.dtype(numpy.float32))
 
 
 def _same(a: Any, b: Any) -> bool:

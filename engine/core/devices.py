@@ -156,6 +156,11 @@ def tracing() -> Any:
     return traced_array
 
 
+def is_traced(array: Any) -> bool:
+    """Whether an array belongs to a step that is being traced for XLA, so that its values are unknown."""
+    return traced_array is not None and array.__class__ is traced_array
+
+
 def list_kernels(arrays: list) -> Any:
     """Return the GPU's kernels for lists of arrays, `backends.gpu.optim`, if all of these arrays are for them; else None."""
     kernels = importlib.import_module("engine.backends.gpu.optim") if gpu is not None and arrays else None

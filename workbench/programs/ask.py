@@ -31,19 +31,18 @@ def is_compiled(what: Any) -> bool:
 
 
 def opened(what: Any) -> ProgramSession:
-    """A session on the newest program of a compiled step, of an explanation, or on one program."""
+    """A session on the newest program of a compiled function or an explanation, or on one program."""
     from engine.compiler.explain import Program
 
     from .recording import ProgramGraph, ProgramRecording
 
-    explanation = what.explain() if callable(getattr(what, "explain", None)) else what
-    if isinstance(explanation, Program):
-        program, name = explanation, "step"
-    else:
-        if not explanation.programs:
-            raise RuntimeError(str(explanation))
-        program, name = explanation.programs[-1], explanation.name
-    recording = ProgramRecording(name, program)
+    program = what.explain() if hasattr(what, "explain") else what
+    if not isinstance(program, Program):
+        own = [one for one in program.programs if not one.backward]
+        if not own:
+            raise RuntimeError(str(program))
+        program = own[-1]
+    recording = ProgramRecording(program)
     session = ProgramSession(recording, ProgramGraph(recording))
     session.graph.finish()
     return session

@@ -39,8 +39,8 @@ class ProgramRecording(Recording):
         """The recording itself, which answers what a view asks about a row."""
         return self
 
-    def __init__(self, title: str, program: Program) -> None:
-        super().__init__(title, keep=0)
+    def __init__(self, program: Program) -> None:
+        super().__init__(program.name, keep=0)
         recent.forget(self)  # not what the program ran last
         self.program = program
         self.parts = {part.name: part for part in program.parts}
@@ -161,7 +161,8 @@ class ProgramRecording(Recording):
     def left_out(self) -> str:
         p = self.program
         time = f", {time_text(p.seconds)} a run" if p.seconds is not None else ""
-        return f"The program that XLA runs for {', '.join(p.arguments) or 'no arguments'}: {len(p.parts)} parts, {p.fusions} fusions{time}."
+        what = "backward pass" if p.backward else "program"
+        return f"The {what} that XLA runs for {', '.join(p.arguments) or 'no arguments'}: {len(p.parts)} parts, {p.fusions} fusions{time}."
 
     def facts(self, row: int) -> list[Fact]:
         """What is known of an instruction: the part it runs in, its ops and lines, work, traffic and time."""

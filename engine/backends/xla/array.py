@@ -67,6 +67,10 @@ class Traced:
         else:
             self._parent.value = self._put(self._parent.value, new)
 
+    def set_root(self, value: Any) -> None:
+        """Make this an array of its own with a new value, for a second trace."""
+        self._value, self._parent, self._get, self._put = value, None, None, None
+
     # -- what NumPy keeps ------------------------------------------------------------------------------------------------------
 
     shape = property(lambda self: self.layout.shape)
