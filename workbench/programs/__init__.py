@@ -28,9 +28,9 @@ def _program(program: Program) -> str:
         share = program.share(part)
         bar = f'<div style="width:{160 * share:.0f}px;height:.7em;background:#3b6fd4"></div>'
         cells = (f"{share:.1%}", "" if part.seconds is None else time_text(part.seconds), bar, escape(part.ops), escape(", ".join(part.lines[:3])), escape(part.name))
-        table += "<tr>" + "".join(f'<td style="text-align:{side};padding:0 .5em">{cell}</td>' for cell, (_, side) in zip(cells, _HEAD, strict=True)) + "</tr>"
-    titles = "".join(f'<th style="text-align:{side};padding:0 .5em">{title}</th>' for title, side in _HEAD)
+        table += "<tr>" + "".join(f'<td style="text-align:{side};padding:0 .5em;white-space:nowrap">{cell}</td>' for cell, (_, side) in zip(cells, _HEAD, strict=True)) + "</tr>"
+    titles = "".join(f'<th style="text-align:{side};padding:0 .5em;white-space:nowrap">{title}</th>' for title, side in _HEAD)
     rest = len(program.parts) - PARTS
     more = f'<tr><td colspan="{len(_HEAD)}" style="opacity:.75;text-align:left">… {rest} more …</td></tr>' if rest > 0 else ""
     note = "" if program.seconds is not None else '<p style="opacity:.75">Shares are estimated from the work; explain(...) with arguments measures.</p>'
-    return f'<pre style="margin:.3em 0">{escape(chr(10).join(program.facts))}</pre><table><thead><tr>{titles}</tr></thead><tbody>{table}{more}</tbody></table>{note}'
+    return f'<pre style="margin:.3em 0;white-space:pre-wrap;word-break:normal">{escape(chr(10).join(program.facts))}</pre><table><thead><tr>{titles}</tr></thead><tbody>{table}{more}</tbody></table>{note}'
