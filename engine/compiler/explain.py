@@ -140,7 +140,8 @@ class Program:
         if self.because:
             found.insert(1, f"  made since {self.because} changed")
         if self.seconds is not None:
-            found.append(f"  time: {time_text(self.seconds)}, {time_text(sum(part.seconds or 0.0 for part in self.parts))} of it in the parts")
+            inside = sum(part.seconds or 0.0 for part in self.parts)
+            found.append(f"  time: {time_text(self.seconds)}, {time_text(inside)} of it in the parts")
         return found
 
     def __str__(self) -> str:
@@ -206,16 +207,16 @@ def _programs(name: str, key: Any, plan: Plan) -> Iterator[Program]:
     inputs, tensors = _inputs(plan)
     outputs, backward = _outputs(plan, inputs), plan.backward
     yield _program(
-        plan.program, plan.origins, plan.times, name=name, arguments=given, because=plan.because, state=state, inputs=inputs, outputs=outputs,
-        tensors=tensors, traced=plan.traced, compiled=plan.seconds - plan.traced, backward=False,
+        plan.program, plan.origins, plan.times, name=name, arguments=given, because=plan.because, state=state, inputs=inputs,
+        outputs=outputs, tensors=tensors, traced=plan.traced, compiled=plan.seconds - plan.traced, backward=False,
     )  # fmt: skip
     if backward is not None and backward.program is not None:
         leaves = [*(_named(plan).get(id(t), "state") for t in plan.leaves), *(_given(plan)[i] for i in plan.inputs)]
         inputs = [f"saved {i}" for i in range(len(backward.values))] + [f"gradient of result {i}" for i in range(len(backward.outputs))]
         outputs = [f"{leaves[i]}.grad" for i, some in zip(plan.sources, backward.reached, strict=True) if some]
         yield _program(
-            backward.program, backward.origins, None, name=name, arguments=given, because="", state=State(0, 0, 0), inputs=inputs, outputs=outputs,
-            tensors=[None] * len(inputs), traced=backward.traced, compiled=backward.compiled, backward=True,
+            backward.program, backward.origins, None, name=name, arguments=given, because="", state=State(0, 0, 0), inputs=inputs,
+            outputs=outputs, tensors=[None] * len(inputs), traced=backward.traced, compiled=backward.compiled, backward=True,
         )  # fmt: skip
 
 
@@ -264,7 +265,8 @@ def _inputs(plan: Plan) -> tuple[list[str], list[Tensor | None]]:
     names = _named(plan)
     state = [block.tensors[0] for block in plan.blocks]
     groups = [
-        [state[i] for i in plan.changing], [plan.owned[i] for i in plan.donated], [state[i] for i in plan.still], [plan.owned[i] for i in plan.kept],
+        [state[i] for i in plan.changing], [plan.owned[i] for i in plan.donated],
+        [state[i] for i in plan.still], [plan.owned[i] for i in plan.kept],
     ]  # fmt: skip
     tensors: list[Tensor | None] = []
     found = []
@@ -353,10 +355,11 @@ def _read(file: Path) -> tuple[dict[str, float], float]:
                     begun.append((stats["hlo_op"], stats.get("_p"), event.start_ns, event.start_ns + event.duration_ns))
                 elif event.name.startswith("end: ") and "_c" in stats:
                     ended[stats["_c"]] = event.start_ns
+    spans = [(name, start, max(end, ended.get(key, end))) for name, key, start, end in begun]
     times: dict[str, float] = {}
-    for name, key, start, end in begun:
-        times[name] = times.get(name, 0.0) + (max(end, ended.get(key, end)) - start) / 1e9
-    whole = max((max(end, ended.get(key, end)) for _, key, _, end in begun), default=0.0) - min((start for _, _, start, _ in begun), default=0.0)
+    for name, start, end in spans:
+        times[name] = times.get(name, 0.0) + (end - start) / 1e9
+    whole = max((end for *_, end in spans), default=0.0) - min((start for _, start, _ in spans), default=0.0)
     return times, whole / 1e9
 
 

@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from engine.compiler.explain import Explanation, Program
 
 PARTS = 24  # rows of a table
-_HEAD = (("share", "right"), ("time", "right"), ("", "left"), ("ops", "left"), ("line", "left"), ("part", "left"))
+_COLUMNS = (("share", "right"), ("time", "right"), ("", "left"), ("ops", "left"), ("line", "left"), ("part", "left"))
+_STYLE = 'style="padding:0 .5em;white-space:nowrap;text-align'
 
 
 def html(explanation: Explanation) -> str:
@@ -23,14 +24,19 @@ def html(explanation: Explanation) -> str:
 def _program(program: Program) -> str:
     from engine.compiler.explain import time_text
 
-    table = ""
+    head = "".join(f'<th {_STYLE}:{side}">{title}</th>' for title, side in _COLUMNS)
+    rows = [f"<tr>{head}</tr>"]
     for part in program.ordered[:PARTS]:
-        share = program.share(part)
+        share, time = program.share(part), "" if part.seconds is None else time_text(part.seconds)
         bar = f'<div style="width:{160 * share:.0f}px;height:.7em;background:#3b6fd4"></div>'
-        cells = (f"{share:.1%}", "" if part.seconds is None else time_text(part.seconds), bar, escape(part.ops), escape(", ".join(part.lines[:3])), escape(part.name))
-        table += "<tr>" + "".join(f'<td style="text-align:{side};padding:0 .5em;white-space:nowrap">{cell}</td>' for cell, (_, side) in zip(cells, _HEAD, strict=True)) + "</tr>"
-    titles = "".join(f'<th style="text-align:{side};padding:0 .5em;white-space:nowrap">{title}</th>' for title, side in _HEAD)
-    rest = len(program.parts) - PARTS
-    more = f'<tr><td colspan="{len(_HEAD)}" style="opacity:.75;text-align:left">… {rest} more …</td></tr>' if rest > 0 else ""
-    note = "" if program.seconds is not None else '<p style="opacity:.75">Shares are estimated from the work; explain(...) with arguments measures.</p>'
-    return f'<pre style="margin:.3em 0;white-space:pre-wrap;word-break:normal">{escape(chr(10).join(program.facts))}</pre><table><thead><tr>{titles}</tr></thead><tbody>{table}{more}</tbody></table>{note}'
+        texts = [escape(text) for text in (part.ops, ", ".join(part.lines[:3]), part.name)]
+        cells = zip((f"{share:.1%}", time, bar, *texts), _COLUMNS, strict=True)
+        row = "".join(f'<td {_STYLE}:{side}">{cell}</td>' for cell, (_, side) in cells)
+        rows.append(f"<tr>{row}</tr>")
+    notes = [f"… {len(program.parts) - PARTS} more …"] if len(program.parts) > PARTS else []
+    notes += ["Shares are estimated from the work; explain() with arguments measures them."] if program.seconds is None else []
+    facts = escape("\n".join(program.facts))
+    return (
+        f'<pre style="margin:.3em 0;white-space:pre-wrap;word-break:normal">{facts}</pre><table>{"".join(rows)}</table>'
+        f'<div style="opacity:.75">{"<br>".join(notes)}</div>'
+    )

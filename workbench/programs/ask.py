@@ -25,9 +25,9 @@ class ProgramSession(ShownSession):
 
 def is_compiled(what: Any) -> bool:
     """Whether it is a compiled step, or what its `explain()` returned, or a program of that."""
-    known = sys.modules.get("engine.compiler.explain"), sys.modules.get("engine.compiler.compiled")
-    kinds = [getattr(module, name) for module, names in zip(known, (("Explanation", "Program"), ("Compiled",)), strict=True) if module for name in names]
-    return isinstance(what, tuple(kinds))
+    kinds = {"engine.compiler.compiled": ("Compiled",), "engine.compiler.explain": ("Explanation", "Program")}
+    known = [getattr(module, name) for path, names in kinds.items() if (module := sys.modules.get(path)) is not None for name in names]
+    return isinstance(what, tuple(known))
 
 
 def opened(what: Any) -> ProgramSession:

@@ -17,7 +17,7 @@ from ..protocol import Fact
 from ..recording.recorder import is_parameter
 from ..recording.recording import Recording, Scope, recent
 
-NO_VALUE = "XLA keeps no value between the instructions of a program. Run the step under %%watch: it then runs op by op, and every value is there."
+NO_VALUE = "XLA keeps no value between the instructions of a program. Run the step under %%watch: it then runs op by op, with every value."
 LONGEST = 400  # characters of an instruction's text
 
 
@@ -125,9 +125,7 @@ class ProgramRecording(Recording):
         name = one.attribute("custom_call_target").strip('"') if one.opcode == "custom-call" else one.opcode
         size = sum(shape.bytes for shape in one.shapes)
         sources = [row for operand in operands for row in _flat(operand)]
-        row = self.append(
-            Opcode(name), "op", shape.dims, shape.dtype, size, False, scope=scope, code=code, lasti=lasti, sources=sources
-        )
+        row = self.append(Opcode(name), "op", shape.dims, shape.dtype, size, False, scope=scope, code=code, lasti=lasti, sources=sources)
         self.told[row] = one, part
         return row
 
@@ -172,13 +170,11 @@ class ProgramRecording(Recording):
         if origin is not None:
             found.append(Fact("op", f"{origin}, {origin.where}" if origin.where else str(origin)))
         if part is not None:
-            whole = self.program
             found.append(Fact("part", f"{part.name}: {part.ops}"))
             found += [Fact("line", line) for line in part.lines]
             found.append(Fact("work", f"{count_text(part.flops)} floating-point operations, {bytes_text(part.bytes)} read and written"))
-            share = f"{whole.share(part):.1%}"
-            timed = f"{time_text(part.seconds)}, {share} of the parts" if part.seconds is not None else f"about {share}, estimated from the work"
-            found.append(Fact("time", timed))
+            share, seconds = f"{self.program.share(part):.1%}", part.seconds
+            found.append(Fact("time", f"about {share}, estimated" if seconds is None else f"{time_text(seconds)}, {share} of the parts"))
         return [*found, Fact("instruction", re.sub(r", (metadata|backend_config)=.*", "", one.text)[:LONGEST])]
 
     def why_no_grad(self, row: int) -> str:
@@ -209,8 +205,8 @@ class ProgramRecording(Recording):
         missing = NO_VALUE if request.what == "value" else self.why_no_grad(row)
         facts = self.facts(row) if request.what == "value" else []
         return protocol.Inspected(
-            request.id, self.name, row, request.what, self.names.get(row, ""), "", facts, None, None, None, None, [], None, [], "", None, "",
-            None, missing,
+            request.id, self.name, row, request.what, self.names.get(row, ""), "", facts, None, None, None, None, [], None, [], "", None,
+            "", None, missing,
         )  # fmt: skip
 
 
