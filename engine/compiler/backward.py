@@ -25,31 +25,38 @@ from .origins import Origins
 class Backward:
     """The op of a compiled call's node on the tape; `roots` are the traced nodes of its results, `targets` those of its inputs.
 
-    `forward` says which op made which node.
+    `given` maps the id of a value that an input brought to the number of the input's tensor: it need not be returned. `forward` says which
+    op made which node.
     """
 
     picks = variadic = view = False
     ruled, rules, aux, params, defaults = True, (), (), (), {}
     name, __doc__ = "compiled", "A compiled call."
 
-    def __init__(self, roots: list, targets: list, forward: dict | None = None) -> None:
+    def __init__(self, roots: list, targets: list, given: dict[int, int], forward: dict | None = None) -> None:
         self.multi = len(roots) > 1
         self._roots, self._targets = roots, targets
         self._boxes: list[tuple[Traced, int]] = []  # each saved array, and the number of its value
-        self.values: list = []  # of the saved arrays, without repetition
+        self.values: list = []  # what the program returns for the pass
+        self.saved: list[int | None] = []  # for each distinct saved value the number of the tensor that holds it, or None
         numbers: dict[int, int] = {}
         for node in tape.plan(roots):
             if node.op is not None:
                 if node.saved.__class__ is not tuple:
-                    raise TraceError("compile: saved tensors with hooks (checkpoint, save_on_cpu) have no compiled form across the step's end")
+                    raise TraceError(
+                        "compile: saved tensors with hooks (checkpoint, save_on_cpu) have no compiled form across the step's end"
+                    )
                 for box in _within((node.saved, node.attrs)):
-                    number = numbers.setdefault(id(box.value), len(self.values))
-                    if number == len(self.values):
-                        self.values.append(box.value)
+                    value = box.value
+                    number = numbers.setdefault(id(value), len(self.saved))
+                    if number == len(self.saved):
+                        self.saved.append(given.get(id(value)))
+                        if self.saved[-1] is None:
+                            self.values.append(value)
                     self._boxes.append((box, number))
         self.inputs = tuple(f"input{i}" for i in range(len(targets)))
         self.outputs = tuple(f"out{i}" for i in range(len(roots)))
-        self.slots = tuple(f"saved{i}" for i in range(len(self.values)))
+        self.slots = tuple(f"saved{i}" for i in range(len(self.saved)))
         self.program: Any = None
         self.traced, self.compiled = 0.0, 0.0  # seconds
         self._forward, self.origins = forward, []
@@ -58,7 +65,7 @@ class Backward:
         return "<op compiled>"
 
     def nodes(self, arrays: list, saved: tuple, inputs: list) -> list:
-        """Return the nodes of the results, whose arrays are given; `saved` are the arrays for the pass, `inputs` the nodes of the inputs."""
+        """Return the nodes of results with these arrays; `saved` are the arrays for the pass, `inputs` the nodes of the inputs."""
         first = arrays[0]
         node = tape.Node(self, tuple(inputs), {}, saved, None if self.multi else first.shape, first.dtype)
         if not self.multi:

@@ -60,14 +60,14 @@ class Compiled:
             return self.fn(*args, **kwargs)
         with _one_at_a_time:
             for guards, plan in self.plans.get(key, ()):
-                if guards.hold():
+                if guards.hold() and plan.fits(given):
                     return plan.run(given)
             return self._new(key, structure, given)
 
     def _key(self, structure: tuple, given: list) -> Any:
         """What a trace takes for granted of a call."""
         leaves = tuple(
-            (a.array.shape, a.array.dtype, a.array.__class__, a.node is None, a._grad is None)
+            (a.array.shape, a.array.dtype, a.array.__class__, a.node is None)
             if isinstance(a, Tensor)
             else (a.__class__, a)
             if is_plain(a)
@@ -97,13 +97,17 @@ class Compiled:
         if len(known) >= self.limit:
             self._give_up(key, f"compile: {self.limit} programs have been made, the last because {known[-1][0].broken()} changed")
             return self.fn(*args, **kwargs)
+        guards = Guards(found, read_by(self.fn, found.code))
         try:
-            guards = Guards(found, read_by(self.fn, found.code))
             plan = Plan(self.fn, given, structure, found)
             plan.because = known[-1][0].broken() if known else ""
             plan.compile(given)
+            if not guards.hold():
+                raise TraceError(f"compile: the function changes {guards.broken()}, which a program would not")
             guards.watch_grads(plan.leaves if plan.uses_grads else [])
-        except Exception as error:  # the eager call raised nothing, so that it is the trace that fails
+        except Exception as error:
+            guards.restore()
+            # the eager call raised nothing, so that it is the trace that fails
             why = str(error) if isinstance(error, TraceError) else f"compile: {type(error).__name__} while the function was traced: {error}"
             if self.fullgraph:
                 raise TraceError(why) from error

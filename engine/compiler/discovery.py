@@ -60,7 +60,9 @@ class Discovery(observe.Observer):
         drawn = python_random.getstate() != self._before[0] and "random"
         drawn = drawn or not all(map(numpy.array_equal, numpy.random.get_state()[1:3], self._before[1])) and "numpy.random"
         if drawn and not self.refused:
-            self.refused = f"compile: the function draws from {drawn}, of which a program would repeat the first number; draw with the engine"
+            self.refused = (
+                f"compile: the function draws from {drawn}, of which a program would repeat the first number; draw with the engine"
+            )
 
     def tensors(self) -> list[Tensor]:
         """Return the tensors that the run used and did not make, if they are still alive, in the order of their first use."""
@@ -102,7 +104,9 @@ class Discovery(observe.Observer):
         code = frame.f_code
         if event == "c_call" and value is print and not self.refused and not errors.hides(code):
             line = errors.where(code, frame.f_lineno)
-            self.refused = f"compile: print() would only print while the function is traced ({line}); return the tensor, and print it outside"
+            self.refused = (
+                f"compile: print() would only print while the function is traced ({line}); return the tensor, and print it outside"
+            )
         if event == "call" and code not in self.code and not code.co_filename.startswith(_LIBRARIES) and not errors.hides(code):
             self.code[code] = frame.f_globals
 

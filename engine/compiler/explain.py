@@ -178,7 +178,7 @@ def explained(compiled: Compiled, args: tuple = (), kwargs: dict | None = None) 
     if args or kwargs:
         given = tree.leaves((args, kwargs or {}))
         known = compiled.plans.get(compiled._key((args, kwargs or {}), given), ())
-        timed = next((plan for guards, plan in known if guards.hold()), None)
+        timed = next((plan for guards, plan in known if guards.hold() and plan.fits(given)), None)
         if timed is None:
             raise RuntimeError("explain: there is no program for these arguments as things are; call the step with them twice before")
         timed.times = _measured(timed, given)
@@ -212,7 +212,7 @@ def _programs(name: str, key: Any, plan: Plan) -> Iterator[Program]:
     )  # fmt: skip
     if backward is not None and backward.program is not None:
         leaves = [*(_named(plan).get(id(t), "state") for t in plan.leaves), *(_given(plan)[i] for i in plan.inputs)]
-        inputs = [f"saved {i}" for i in range(len(backward.values))] + [f"gradient of result {i}" for i in range(len(backward.outputs))]
+        inputs = [f"saved {i}" for i in range(len(backward.saved))] + [f"gradient of result {i}" for i in range(len(backward.outputs))]
         outputs = [f"{leaves[i]}.grad" for i, some in zip(plan.sources, backward.reached, strict=True) if some]
         yield _program(
             backward.program, backward.origins, None, name=name, arguments=given, because="", state=State(0, 0, 0), inputs=inputs,
@@ -286,7 +286,8 @@ def _outputs(plan: Plan, inputs: list[str]) -> list[str]:
     owned = [names.get(id(t), "state") for t in plan.owned]
     results = sum(kind == "value" for kind, _ in plan.results)
     return [
-        *inputs[: len(plan.changing)], *(f"{leaves[i]}.grad" for i in plan.fresh), *(f"{owned[i]}.grad" for i in plan.written),
+        *inputs[: len(plan.changing)], *(leaves[len(plan.leaves) + i] for i in plan.altered),
+        *(f"{leaves[i]}.grad" for i in plan.fresh), *(f"{owned[i]}.grad" for i in plan.written),
         *(["result"] if results == 1 else [f"result {i}" for i in range(results)]),
         *(f"saved {i}" for i in range(0 if plan.backward is None else len(plan.backward.values))),
     ]  # fmt: skip

@@ -34,7 +34,9 @@ class Guards:
             name = type(o).__name__
             self.sizes.append((o.param_groups, len(o.param_groups), f"the parameter groups of {name}"))
             for group in o.param_groups:
-                self._hold(group, {k: v for k, v in group.items() if is_plain(v) and not (k == "lr" and isinstance(v, float))}, f"of {name}")
+                self._hold(
+                    group, {k: v for k, v in group.items() if is_plain(v) and not (k == "lr" and isinstance(v, float))}, f"of {name}"
+                )
                 self.sizes.append((group["params"], len(group["params"]), f"the parameters of {name}"))
 
     def watch_grads(self, leaves: list[Tensor]) -> None:
@@ -54,6 +56,14 @@ class Guards:
             if cell.cell_contents is not value and not _equal(cell.cell_contents, value):
                 return False
         return all(len(x) == n for x, n, _ in self.sizes) and all((p._grad is None) == none for p, none in self.grads)
+
+    def restore(self) -> None:
+        """Put back what the trace has changed."""
+        for holder, key, value, _ in self.entries:
+            if holder.get(key, _MISSING) is not value:
+                holder[key] = value
+        for cell, value, _ in self.cells:
+            cell.cell_contents = value
 
     def broken(self) -> str:
         """Name the first thing that is not as it was."""

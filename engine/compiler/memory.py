@@ -51,7 +51,6 @@ class Block:
         self.tensors = tensors
         self._memory: Any = None
         self._owner: Any = None  # the array over XLA's memory
-        self._borrowed = False  # whether somebody else has a view of the memory, which must stay where it is
 
     @property
     def shape(self) -> tuple:
@@ -85,7 +84,7 @@ class Block:
         return self._owner.transpose(_memory_order(self._owner))
 
     def _take_in(self) -> None:
-        """Move the memory to XLA, unless somebody else has a view of it: then it stays where it is, and is copied for each call."""
+        """Move the memory to XLA, unless something else looks at it: then it stays where it is, and is copied for each call."""
         owner = self._owner = versions.storage(self.tensors[0].array)
         holders = 3 + sum(t.array is owner or t.array.base is owner for t in self.tensors)  # `owner`, `self._owner`, the call's argument
         self._memory = None

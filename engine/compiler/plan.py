@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
@@ -11,13 +12,13 @@ from typing import Any
 import jax
 import numpy
 
-from ..backends.xla import Traced, TraceError, raw, space
+from ..backends.xla import Traced, TraceError, raw
 from ..base import observe, tree
 from ..core import casting, devices, random, tape, versions
 from ..core.tensor import Tensor
 from .backward import Backward
 from .discovery import Discovery, Draws
-from .memory import Block, blocks, seen
+from .memory import blocks, seen
 from .origins import Origins
 
 
@@ -37,8 +38,8 @@ def _spec(array: Any) -> Any:
 class Plan:
     """A step's program for arguments of these shapes, in this state of its modules and optimizers.
 
-    `blocks` hold the state, `grads` the leaves that had a gradient before the step. A changed block, and an old gradient that the step
-    replaces, are donated: XLA writes the new values over them.
+    `blocks` hold the state, and `owned` are its tensors that have a gradient before the step. A changed block, and an old gradient for
+    which there is a new one, are donated: XLA writes the new values over them.
     """
 
     def __init__(self, fn: Callable, args: list, structure: Any, found: Discovery) -> None:
@@ -56,10 +57,10 @@ class Plan:
         self.blocks = blocks(self.leaves)
         self.owned = [t for t in self.leaves if t._grad is not None]
         self.rates = [g for o in self.optimizers for g in o.param_groups if isinstance(g.get("lr"), float)]
+        self._bare = [args[i]._grad is None for i in self.inputs]
         self.traces, self.seconds, self.traced = 0, 0.0, 0.0  # `traced`: the seconds of tracing and lowering
         self.because = ""  # what changed, if the step had another program for the same arguments
         self.times: tuple[float, dict[str, float]] | None = None  # measured by `explain`: of a run, and of each part
-        self._grads: dict[int, Any] = {}  # number of the leaf -> the memory of its gradient
 
     def _state(self, found: Discovery) -> Any:
         yield from found.tensors()
@@ -81,12 +82,13 @@ class Plan:
         start = time.perf_counter()
         with jax.enable_x64(True), jax.default_matmul_precision("float32"):
             self._args = args
-            self.changing = list(range(len(self.blocks)))
+            self.changing, self.still = list(range(len(self.blocks))), []
+            self.donated, self.kept = list(range(len(self.owned))), []
             state = [jax.ShapeDtypeStruct(b.shape, b.dtype) for b in self.blocks]
             grads = [_spec(t._grad.array) for t in self.owned]  # type: ignore[union-attr]
             rest = [_spec(args[i].array) for i in self.inputs], [0.1] * len(self.rates), [_spec(d) for d in self._drawn_again()]
             jax.eval_shape(self._body, state, grads, [], [], *rest)
-            changed, replaced = set(self.changed), set(self.replaced)
+            changed, replaced = set(self.changed), {i for i in self.replaced if _spec(self.owned[i].array) == grads[i]}
             self.uses_grads = bool(self.fresh or self.gone or self.written)
             if not self.uses_grads:  # those that there are do not matter
                 self.owned, grads, replaced = [], [], set()
@@ -107,14 +109,8 @@ class Plan:
     def _body(self, changing: list, donated: list, still: list, kept: list, given: list, rates: list, drawn: list) -> Any:
         """Run the step on traced arrays. Everything that it changes is put back, and returned instead."""
         self.traces += 1
-        if not hasattr(self, "still"):  # the first trace, which finds out what changes
-            self.still, self.donated, self.kept = [], list(range(len(self.owned))), []
-        roots: list[Any] = [None] * len(self.blocks)
-        for i, value in (*zip(self.changing, changing, strict=True), *zip(self.still, still, strict=True)):
-            roots[i] = Traced(value)
-        old: list[Any] = [None] * len(self.owned)
-        for i, value in (*zip(self.donated, donated, strict=True), *zip(self.kept, kept, strict=True)):
-            old[i] = Traced(value)
+        state, old = _merged((self.changing, changing), (self.still, still)), _merged((self.donated, donated), (self.kept, kept))
+        roots, olds = [Traced(value) for value in state], [Traced(value) for value in old]
         arguments = list(self._args)
         inputs = [arguments[i] for i in self.inputs]
         leaves = [*self.leaves, *inputs]
@@ -123,7 +119,7 @@ class Plan:
         old_grads = [(t._grad, t._grad.array) for t in self.owned]  # type: ignore[union-attr]
         options, steps, mode = [dict(g) for g in groups], [o._steps for o in self.optimizers], tape.mode.grad
         caches = casting.is_autocast_cache_enabled()
-        states = [{p: set(s) for p, s in o.state.items()} for o in self.optimizers]
+        states = [(o, p, dict(s)) for o in self.optimizers for p, s in o.state.items()]
         numbers, wanted = iter(drawn), iter(self.draws)
 
         def draw(fn: Callable, source: Any, args: tuple, kwargs: dict) -> Any:
@@ -136,10 +132,12 @@ class Plan:
         tracing.plan, random.drawing.by = self, Draws(draw)
         casting.set_autocast_cache_enabled(False)  # it would keep traced casts, and use older ones
         try:
-            views = [(t, view) for b, root in zip(self.blocks, roots, strict=True) for t, view in zip(b.tensors, b.views(root), strict=True)]
+            views = [
+                (t, view) for b, root in zip(self.blocks, roots, strict=True) for t, view in zip(b.tensors, b.views(root), strict=True)
+            ]
             for t, view in views:
                 t.array = view
-            for (grad, _), box in zip(old_grads, old, strict=True):
+            for (grad, _), box in zip(old_grads, olds, strict=True):
                 grad.array = box
             for t, value in zip(inputs, given, strict=True):
                 t.array = Traced(value)
@@ -147,22 +145,23 @@ class Plan:
                 if t.node is not None and t.node.op is not None:
                     t.node = tape.Leaf(t)
             for g, value in zip(self.rates, rates, strict=True):
-                g["lr"] = Traced(jax.lax.convert_element_type_p.bind(value, new_dtype=numpy.dtype("float64"), weak_type=True, sharding=None))
-            marks = [g["lr"] for g in groups]
+                g["lr"] = Traced(
+                    jax.lax.convert_element_type_p.bind(value, new_dtype=numpy.dtype("float64"), weak_type=True, sharding=None)
+                )
+            marks = [dict(g) for g in groups]
             with observe.observing(watching):
                 a, k = tree.filled(self.structure, iter(arguments))
                 result = self.fn(*a, **k)
-            for g, mark in zip(groups, marks, strict=True):
-                if g["lr"] is not mark:
-                    raise TraceError("compile: the step sets a learning rate; call scheduler.step() outside of the compiled step")
-            for o, known in zip(self.optimizers, states, strict=True):
-                if any(set(s) != known.get(p, set()) for p, s in o.state.items()):
-                    raise TraceError(f"compile: {type(o).__name__} adds to its state in every step")
-            self.changed = [i for i, (r, v) in enumerate(zip(roots, self._given(changing, still), strict=True)) if r.value is not v]
+            self._refuse_changes(groups, marks, states)
+            self.changed = [i for i, (root, value) in enumerate(zip(roots, state, strict=True)) if root.value is not value]
             outs = [roots[i].value for i in self.changed]
+            self.altered = [i for i, (t, value) in enumerate(zip(inputs, given, strict=True)) if t.array.value is not value]
+            if self.altered and len({id(versions.storage(a)) for t, a, _, _ in before[len(self.leaves) :]}) < len(inputs):
+                raise TraceError("compile: the function writes into an argument, and two arguments share memory")
+            outs += [inputs[i].array.value for i in self.altered]
             self._note_grads(leaves, before)
             grads = [raw(leaves[i]._grad.array) for i in self.fresh]  # type: ignore[union-attr]
-            self.written = [i for i, (grad, _) in enumerate(old_grads) if i not in self.replaced and grad.array.value is not self._old(donated, kept)[i]]
+            self.written = [i for i, (box, value) in enumerate(zip(olds, old, strict=True)) if i not in self.ended and box.value is not value]
             rewritten = [raw(old_grads[i][0].array) for i in self.written]
             results = self._note_results(result, leaves), self._note_backward(result, leaves, watching.forward)
             self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]
@@ -180,35 +179,42 @@ class Plan:
             for g, saved in zip(groups, options, strict=True):
                 g.clear()
                 g.update(saved)
+            for o, p, saved in states:
+                o.state[p].clear()
+                o.state[p].update(saved)
             for o, n in zip(self.optimizers, steps, strict=True):
                 o._steps = n
-        for t in watching.found.kept():
-            if t.array.__class__ is Traced:
+        if _outliving(watching.found):
+            gc.collect()
+            if _outliving(watching.found):
                 raise TraceError("compile: a tensor that the step computed is kept outside of it; return it from the step instead")
         return outs, grads, rewritten, results
 
-    def _given(self, changing: list, still: list) -> list:
-        values: list[Any] = [None] * len(self.blocks)
-        for i, value in (*zip(self.changing, changing, strict=True), *zip(self.still, still, strict=True)):
-            values[i] = value
-        return values
-
-    def _old(self, donated: list, kept: list) -> list:
-        values: list[Any] = [None] * len(self.owned)
-        for i, value in (*zip(self.donated, donated, strict=True), *zip(self.kept, kept, strict=True)):
-            values[i] = value
-        return values
+    def _refuse_changes(self, groups: list[dict], marks: list[dict], states: list) -> None:
+        """Raise TraceError if the step has changed something of an optimizer that is not the contents of a tensor."""
+        for group, mark in zip(groups, marks, strict=True):
+            if group["lr"] is not mark["lr"]:
+                raise TraceError("compile: the step sets a learning rate; call scheduler.step() outside of the compiled step")
+            if any(value is not mark.get(key) for key, value in group.items()):
+                raise TraceError("compile: the step changes an option of an optimizer")
+        if sum(len(o.state) for o in self.optimizers) != len(states):
+            raise TraceError("compile: the optimizer meets a parameter without a state in every step")
+        for o, p, saved in states:
+            now = o.state[p]
+            if now.keys() != saved.keys() or any(now[key] is not value for key, value in saved.items()):
+                raise TraceError(f"compile: {type(o).__name__} keeps some of its state in other objects than tensors that it writes into")
 
     def _note_grads(self, leaves: list, before: list) -> None:
-        """Note which leaves have a new gradient tensor, which have none any more, and which old gradients are replaced by either."""
+        """Note which leaves have a new gradient tensor, which have none any more, and which old gradients have ended so."""
         self.fresh, self.gone = [], []
         for i, (t, (_, _, old, _)) in enumerate(zip(leaves, before, strict=True)):
             if t._grad is not None and t._grad is not old:
                 self.fresh.append(i)
             elif t._grad is None and old is not None:
                 self.gone.append(i)
-        ended = {id(leaves[i]) for i in (*self.fresh, *self.gone)}
-        self.replaced = [i for i, t in enumerate(self.owned) if id(t) in ended]
+        new, ended = {id(leaves[i]) for i in self.fresh}, {id(leaves[i]) for i in (*self.fresh, *self.gone)}
+        self.replaced = [i for i, t in enumerate(self.owned) if id(t) in new]
+        self.ended = {i for i, t in enumerate(self.owned) if id(t) in ended}
 
     def _note_results(self, result: Any, leaves: list) -> list:
         """Note the structure of what the step returns, and return the values of the tensors in it."""
@@ -229,10 +235,16 @@ class Plan:
 
     def _note_backward(self, result: Any, leaves: list, forward: dict) -> list:
         """Prepare the backward pass of results that require grad, and return the values that it needs."""
-        roots = [x.node for x in tree.leaves(result) if isinstance(x, Tensor) and x.array.__class__ is Traced and _graph_of(x.node) == "live"]
+        roots = [x.node for x, (_, what) in zip(tree.leaves(result), self.results, strict=True) if what == "live"]
         self.sources = [i for i, t in enumerate(leaves) if t.node is not None]
-        self.backward = Backward(roots, [leaves[i].node for i in self.sources], forward) if roots else None
+        changed = {id(t) for i in self.changed for t in self.blocks[i].tensors}
+        given = {id(t.array._value): i for i, t in enumerate(leaves) if id(t) not in changed and t.array.base is None}
+        self.backward = Backward(roots, [leaves[i].node for i in self.sources], given, forward) if roots else None
         return [] if self.backward is None else self.backward.values
+
+    def fits(self, args: list) -> bool:
+        """Whether the arguments that require grad have a gradient, or none, as when the step was traced."""
+        return not self.uses_grads or all((args[i]._grad is None) == none for i, none in zip(self.inputs, self._bare, strict=True))
 
     def _drawn_again(self) -> list:
         """Draw what the step draws, and put the generators back: for the shapes."""
@@ -265,19 +277,21 @@ class Plan:
     def _run(self, args: list) -> Any:
         state, inputs = self.blocks, [args[i] for i in self.inputs]
         outs, grads, rewritten, results = self.program(*self.operands(args, self._draw()))
-        for i, out in zip(self.changing, outs, strict=True):
+        for i, out in zip(self.changing, outs, strict=False):
             state[i].adopt(out)
+            versions.note_write(state[i].tensors[0].array, "compile")
+        for i, out in zip(self.altered, outs[len(self.changing) :], strict=True):
+            inputs[i].array[...] = numpy.asarray(out)
+            versions.note_write(inputs[i].array, "compile")
         leaves = [*self.leaves, *inputs]
         for i, out in zip(self.fresh, grads, strict=True):
-            leaves[i]._grad = Tensor._wrap(self._grad_array(i, out))
+            leaves[i]._grad = Tensor._wrap(seen(out))
         for i in self.gone:
             leaves[i]._grad = None
         for i, out in zip(self.written, rewritten, strict=True):
             self.owned[i]._grad.array[...] = numpy.asarray(out)  # type: ignore[union-attr]
         for o, n in zip(self.optimizers, self.advance, strict=True):
             o._steps += n
-        for i in self.changing:
-            versions.note_write(state[i].tensors[0].array, "compile")
         return tree.filled(self.shape, iter(self._returned(leaves, iter(results[0]), results[1])))
 
     def _returned(self, leaves: list, values: Any, saved: list) -> list:
@@ -292,22 +306,34 @@ class Plan:
                 found.append(leaves[what] if kind == "known" else what)
         if self.backward is not None:
             live = [t for t, (_, what) in zip(found, self.results, strict=True) if what == "live"]
-            arrays = tuple(map(seen, saved))
+            buffers = iter(saved)
+            arrays = tuple(seen(next(buffers)) if i is None else leaves[i].array for i in self.backward.saved)
             nodes = self.backward.nodes([t.array for t in live], arrays, [leaves[i].node for i in self.sources])
             for t, node in zip(live, nodes, strict=True):
                 t.node = node
         return found
 
     def _grad_buffer(self, leaf: Tensor) -> Any:
-        """The memory of an old gradient, which the program may write over if nobody else sees it."""
+        """The memory of an old gradient; a copy if anything else looks at it, since the program may write over it."""
         grad = leaf._grad
         array = grad.array  # type: ignore[union-attr]
         memory = array.base
         owned = hasattr(memory, "buffer") and sys.getrefcount(array) <= 3 and sys.getrefcount(grad) <= 3
         return memory.buffer if owned else jax.numpy.array(array, copy=True)
 
-    def _grad_array(self, i: int, buffer: Any) -> numpy.ndarray:
-        return seen(buffer)
+
+def _merged(*parts: tuple[list, list]) -> list:
+    """Put the items of lists at their places: `_merged(([2, 0], [a, b]), ([1], [c]))` is `[b, c, a]`."""
+    found: list[Any] = [None] * sum(len(places) for places, _ in parts)
+    for places, items in parts:
+        for place, item in zip(places, items, strict=True):
+            found[place] = item
+    return found
+
+
+def _outliving(found: Discovery) -> bool:
+    """Whether a tensor of the trace is still alive."""
+    return any(t.array.__class__ is Traced for t in found.kept())
 
 
 def _graph_of(node: Any) -> str:
@@ -317,7 +343,7 @@ def _graph_of(node: Any) -> str:
     return "freed" if any(n.op is not None and n.saved is tape.FREED for n in tape.plan([node])) else "live"
 
 
-_ENDED = tape.Node(Backward([], []), (), {}, tape.FREED, (), numpy.dtype(numpy.float32))
+_ENDED = tape.Node(Backward([], [], {}), (), {}, tape.FREED, (), numpy.dtype(numpy.float32))
 
 
 def _same(a: Any, b: Any) -> bool:

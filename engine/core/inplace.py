@@ -340,7 +340,7 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
 
 def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
     """Raise RuntimeError if a write to `a` changes `b` at other positions, or, if the op scatters, at any position."""
-    if versions.storage(a) is not versions.storage(b):
+    if versions.storage(a) is not versions.storage(b) or devices.is_traced(a):  # a traced step has passed this check when it ran eagerly
         return
     itself = a is b and scatters
     if isinstance(a, Batched) and isinstance(b, Batched):

@@ -171,8 +171,6 @@ class Philox(Generator):
         return self
 
 
-
-
 class _Drawing(threading.local):
     """What draws in this thread instead of `kernels_random`, while a step is compiled."""
 

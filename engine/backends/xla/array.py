@@ -134,7 +134,11 @@ class Traced:
         fn = getattr(_space(), ufunc.__name__)
         if method == "reduce":
             array, axis = inputs[0], inputs[1] if len(inputs) > 1 else kwargs.pop("axis", 0)
-            fn, inputs, kwargs = getattr(_space(), _REDUCE[ufunc.__name__]), (array, axis), {k: v for k, v in kwargs.items() if v is not None}
+            fn, inputs, kwargs = (
+                getattr(_space(), _REDUCE[ufunc.__name__]),
+                (array, axis),
+                {k: v for k, v in kwargs.items() if v is not None},
+            )
         elif method == "accumulate" and ufunc.__name__ in _ACCUMULATE:
             fn = getattr(_space(), _ACCUMULATE[ufunc.__name__])
         elif method != "__call__":
@@ -306,7 +310,11 @@ def _define_operators() -> None:
             return a
 
         setattr(Traced, f"__{name}__", lambda a, b: wrap(fn(a.value, raw(b))) if _met(b) else NotImplemented)
-        setattr(Traced, f"__r{name}__", lambda a, b: wrap(fn(jnp.asarray(b) if isinstance(b, numpy.ndarray) else b, a.value)) if _met(b) else NotImplemented)
+        setattr(
+            Traced,
+            f"__r{name}__",
+            lambda a, b: wrap(fn(jnp.asarray(b) if isinstance(b, numpy.ndarray) else b, a.value)) if _met(b) else NotImplemented,
+        )
         setattr(Traced, f"__i{name}__", onto)
 
     def compared(name: str) -> None:

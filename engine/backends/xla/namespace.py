@@ -24,8 +24,7 @@ _OWN: dict[str, Callable] = {}
 
 # Of these the CPU's text is used as it is: it calls only ufuncs and methods of arrays, or `module_of` and functions of that.
 _TEXTS = frozenset(
-    "airy_ai airy_ai_slope angle conj diagonal fmod from_parts gcd hardtanh imag lcm lerp log_sigmoid logit polynomial put_diagonal "
-    "put_windows restride sgn sinc threshold times_i trunc_divide".split()
+    ["airy_ai", "airy_ai_slope", "angle", "conj", "diagonal", "fmod", "from_parts", "gcd", "hardtanh", "imag", "lcm", "lerp", "log_sigmoid", "logit", "polynomial", "put_diagonal", "put_windows", "restride", "sgn", "sinc", "threshold", "times_i", "trunc_divide"]
 )
 
 
@@ -249,29 +248,27 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     for d, (n, s) in enumerate(zip(size, stride, strict=True)):
         places = places + (numpy.arange(n) * s).reshape((-1,) + (1,) * (len(size) - d - 1))
     if places.size and not 0 <= places.min() <= places.max() < owner.size:
-        raise ValueError(f"sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for storage of size {owner.size}")
+        raise ValueError(
+            f"sizes {list(size)}, strides {list(stride)}, storage offset {offset} are out of bounds for storage of size {owner.size}"
+        )
     layout = numpy.lib.stride_tricks.as_strided(numpy.empty(1, x.dtype), size, [s * x.itemsize for s in stride])
     whole = owner.shape
-    return owner._view(
-        lambda v: v.reshape(-1)[places], lambda v, part: v.reshape(-1).at[places].set(part).reshape(whole), layout
-    )
+    return owner._view(lambda v: v.reshape(-1)[places], lambda v, part: v.reshape(-1).at[places].set(part).reshape(whole), layout)
 
 
 @of_arrays
 def view_as_real(x: Any) -> Any:
     layout = blank((*x.shape, 2), x.real.dtype)
-    return x._view(
-        lambda v: jnp.stack([v.real, v.imag], -1), lambda v, part: lax.complex(part[..., 0], part[..., 1]), layout
-    )
+    return x._view(lambda v: jnp.stack([v.real, v.imag], -1), lambda v, part: lax.complex(part[..., 0], part[..., 1]), layout)
 
 
 @of_arrays
 def view_as_complex(x: Any) -> Any:
-    import_module("engine.backends.reference").view_as_complex(numpy.lib.stride_tricks.as_strided(numpy.empty(2, x.dtype), x.shape, x.strides))
-    layout = blank(x.shape[:-1], numpy.result_type(x.dtype, numpy.complex64))
-    return x._view(
-        lambda v: lax.complex(v[..., 0], v[..., 1]), lambda v, part: jnp.stack([part.real, part.imag], -1), layout
+    import_module("engine.backends.reference").view_as_complex(
+        numpy.lib.stride_tricks.as_strided(numpy.empty(2, x.dtype), x.shape, x.strides)
     )
+    layout = blank(x.shape[:-1], numpy.result_type(x.dtype, numpy.complex64))
+    return x._view(lambda v: lax.complex(v[..., 0], v[..., 1]), lambda v, part: jnp.stack([part.real, part.imag], -1), layout)
 
 
 @of_arrays
