@@ -38,6 +38,10 @@ class OptimizedModule(Module):
         """Write the compiled program and its state to a file: see `Compiled.export`."""
         self._called.export(path, args, kwargs, **options)
 
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """Say what was compiled and what was not, as `Compiled.explain` does."""
+        return self._called.explain(*args, **kwargs)
+
     def __getattr__(self, name: str) -> Any:
         wrapped = self._modules["_orig_mod"]
         return wrapped if name == "_orig_mod" else getattr(wrapped, name)

@@ -6,6 +6,7 @@ program of the backward pass is traced when it is first needed: it puts new valu
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,22 +15,25 @@ import numpy
 
 from ..autograd.function_context import FunctionCtx
 from ..backends.xla import Traced, TraceError
+from ..base import observe
 from ..core import tape
 from ..core.tensor import Tensor
 from .memory import as_buffer, seen
+from .origins import Origins
 
 
 class Backward:
     """The op of a compiled call's node on the tape; `roots` are the traced nodes of its results, `targets` those of its inputs.
 
-    `given` maps the id of a value that an input brought to the number of the input's tensor: it need not be returned.
+    `given` maps the id of a value that an input brought to the number of the input's tensor: it need not be returned. `forward` says which
+    op made which node.
     """
 
     picks = variadic = view = False
     ruled, rules, aux, params, defaults = True, (), (), (), {}
     name, __doc__ = "compiled", "A compiled call."
 
-    def __init__(self, roots: list, targets: list, given: dict[int, int]) -> None:
+    def __init__(self, roots: list, targets: list, given: dict[int, int], forward: dict | None = None) -> None:
         self.multi = len(roots) > 1
         self._roots, self._targets = roots, targets
         self._boxes: list[tuple[Traced, int]] = []  # each saved array, and the number of its value
@@ -53,7 +57,9 @@ class Backward:
         self.inputs = tuple(f"input{i}" for i in range(len(targets)))
         self.outputs = tuple(f"out{i}" for i in range(len(roots)))
         self.slots = tuple(f"saved{i}" for i in range(len(self.saved)))
-        self._program: Any = None
+        self.program: Any = None
+        self.traced, self.compiled = 0.0, 0.0  # seconds
+        self._forward, self.origins = forward, []
 
     def __repr__(self) -> str:
         return "<op compiled>"
@@ -72,10 +78,14 @@ class Backward:
         grads = [numpy.zeros(r.shape, r.dtype) if g is None else g for g, r in zip(grads, self._roots, strict=True)]
         with jax.enable_x64(True), jax.default_matmul_precision("float32"):
             given = [as_buffer(a) for a in node.saved], [as_buffer(g) for g in grads]
-            if self._program is None:
-                self._program = jax.jit(self._body).lower(*given).compile()
-            found = iter(self._program(*given))
-        return [seen(next(found)) if some else None for some in self._reached]
+            if self.program is None:
+                start = time.perf_counter()
+                lowered = jax.jit(self._body, keep_unused=True).lower(*given)
+                self.traced = time.perf_counter() - start
+                self.program = lowered.compile()
+                self.compiled = time.perf_counter() - start - self.traced
+            found = iter(self.program(*given))
+        return [seen(next(found)) if some else None for some in self.reached]
 
     def pull_recorded(self, node: Any, grad: Any, xp: Any) -> list:
         raise NotImplementedError("compile: a compiled call has no second derivative; call the function itself, without compile")
@@ -90,15 +100,19 @@ class Backward:
         roots = [(r, Traced(g)) for r, g in zip(self._roots, grads, strict=True)]
         mode, tape.mode.grad = tape.mode.grad, False
         hooks = [t.hooks for t in self._targets]  # of the inputs: they run in the pass that this call is a node of
+        watching = Origins(self._forward)
         try:
             for t in self._targets:
                 t.hooks = None
-            tape.backward(roots, numpy, True, captured, False)
+            with observe.observing(watching):
+                tape.backward(roots, numpy, True, captured, False)
         finally:
             tape.mode.grad = mode
             for t, own in zip(self._targets, hooks, strict=True):
                 t.hooks = own
-        self._reached = [captured[t] is not None for t in self._targets]
+            watching.close()
+            self.origins = watching.table
+        self.reached = [captured[t] is not None for t in self._targets]
         return [captured[t].value for t in self._targets if captured[t] is not None]
 
 

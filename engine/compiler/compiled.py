@@ -7,7 +7,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy
@@ -19,6 +19,9 @@ from ..core.tensor import Tensor
 from .discovery import Discovery, is_plain, read_by
 from .guards import Guards
 from .plan import Plan
+
+if TYPE_CHECKING:
+    from .explain import Explanation
 
 LIMIT = 8  # programs of one function for arguments of the same shapes, as in PyTorch
 every: WeakSet[Compiled] = WeakSet()
@@ -119,6 +122,7 @@ class Compiled:
         guards = Guards(found, read_by(self.fn, found.code))
         try:
             plan = Plan(self.fn, given, structure, found)
+            plan.because = known[-1][0].broken() if known else ""
             plan.compile(given)
             if not guards.hold():
                 raise TraceError(f"compile: the function changes {guards.broken()}, which a program would not")
@@ -133,6 +137,15 @@ class Compiled:
             return self.fn(*args, **kwargs)
         known.append((guards, plan))
         return plan.run(given)
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Say what was compiled and what was not, with memory, cost and origin of each part of the programs.
+
+        With arguments, the program for them is run a few times on copies of the state, which does not change, and its parts are timed.
+        """
+        from .explain import explained
+
+        return explained(self, args, kwargs)
 
     def _give_up(self, key: Any, why: str) -> None:
         """Let such calls run eagerly from now on, with a warning; raises TraceError with `fullgraph`."""

@@ -19,6 +19,7 @@ from ..core.tensor import Tensor
 from .backward import Backward
 from .discovery import Discovery, Draws
 from .memory import blocks, seen
+from .origins import Origins
 
 
 class _Tracing(threading.local):
@@ -28,14 +29,6 @@ class _Tracing(threading.local):
 
 
 tracing = _Tracing()
-
-
-class _Results(observe.Observer):
-    """Notes the tensors that a traced step makes, to find those that outlive it."""
-
-    def __init__(self) -> None:
-        self.found = Discovery()
-        self.op, self.wrote = self.found.op, self.found.wrote  # type: ignore[method-assign]
 
 
 def _spec(array: Any) -> Any:
@@ -50,7 +43,8 @@ class Plan:
     """
 
     def __init__(self, fn: Callable, args: list, structure: Any, found: Discovery) -> None:
-        self.fn, self.structure, self.draws = fn, structure, found.draws
+        self.fn, self.draws = fn, found.draws
+        self.structure = tree.mapped(lambda x: 0, structure)  # without the arguments themselves, which would stay alive
         self.optimizers, self.modules = list(found.optimizers.values()), list(found.modules.values())
         self.inputs = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
         given = {id(args[i]) for i in self.inputs}
@@ -65,7 +59,9 @@ class Plan:
         self.owned = [t for t in self.leaves if t._grad is not None]
         self.rates = [g for o in self.optimizers for g in o.param_groups if isinstance(g.get("lr"), float)]
         self._bare = [args[i]._grad is None for i in self.inputs]
-        self.traces, self.seconds = 0, 0.0
+        self.traces, self.seconds, self.trace_seconds = 0, 0.0, 0.0  # `trace_seconds` include lowering
+        self.because = ""  # what changed, if the step had another program for the same arguments
+        self.times: tuple[float, dict[str, float]] | None = None  # measured by `explain`: of a run, and of each part
 
     def _state(self, found: Discovery) -> Any:
         yield from found.tensors()
@@ -107,6 +103,7 @@ class Plan:
                 [grads[i] for i in self.kept], *rest,
             )  # fmt: skip
             self.lowered = self.traced.lower()
+            self.trace_seconds = time.perf_counter() - start
             self.program = self.lowered.compile()
             del self._args
         self.seconds = time.perf_counter() - start
@@ -133,7 +130,7 @@ class Plan:
                 raise TraceError("compile: the step does not draw the same random numbers each time")
             return Traced(next(numbers))
 
-        watching = _Results()
+        watching = Origins()
         tracing.plan, random.drawing.by = self, Draws(draw)
         casting.set_autocast_cache_enabled(False)  # it would keep traced casts, and use older ones
         try:
@@ -168,10 +165,12 @@ class Plan:
             grads = [raw(leaves[i]._grad.array) for i in self.fresh]  # type: ignore[union-attr]
             self.written = [i for i, (box, value) in enumerate(zip(olds, old, strict=True)) if i not in self.ended and box.value is not value]
             rewritten = [raw(old_grads[i][0].array) for i in self.written]
-            results = self._note_results(result, leaves), self._note_backward(result, leaves)
+            results = self._note_results(result, leaves), self._note_backward(result, leaves, watching.forward)
             self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]
             del result, a, k
         finally:
+            watching.close()
+            self.origins = watching.table
             tracing.plan = random.drawing.by = None
             tape.mode.grad = mode
             casting.set_autocast_cache_enabled(caches)
@@ -236,13 +235,13 @@ class Plan:
         self.shape = tree.mapped(lambda x: None, result)
         return values
 
-    def _note_backward(self, result: Any, leaves: list) -> list:
+    def _note_backward(self, result: Any, leaves: list, forward: dict) -> list:
         """Prepare the backward pass of results that require grad, and return the values that it needs."""
         roots = [x.node for x, (_, what) in zip(tree.leaves(result), self.results, strict=True) if what == "live"]
         self.sources = [i for i, t in enumerate(leaves) if t.node is not None]
         changed = {id(t) for i in self.changed for t in self.blocks[i].tensors}
         given = {id(t.array._value): i for i, t in enumerate(leaves) if id(t) not in changed and t.array.base is None}
-        self.backward = Backward(roots, [leaves[i].node for i in self.sources], given) if roots else None
+        self.backward = Backward(roots, [leaves[i].node for i in self.sources], given, forward) if roots else None
         return [] if self.backward is None else self.backward.values
 
     def fits(self, args: list) -> bool:
@@ -269,17 +268,17 @@ class Plan:
         with jax.enable_x64(True):
             return self._run(args)
 
-    def _run(self, args: list) -> Any:
-        state = self.blocks
-        changing = [state[i].buffer() for i in self.changing]
+    def operands(self, args: list, drawn: list) -> list[list]:
+        """What the program takes: the changing state, the gradients that it writes over, the other state and gradients, and the rest."""
+        changing = [self.blocks[i].buffer() for i in self.changing]
         donated = [self._grad_buffer(self.owned[i]) for i in self.donated]
-        still = [state[i].buffer() for i in self.still]
+        still = [self.blocks[i].buffer() for i in self.still]
         kept = [self._grad_buffer(self.owned[i]) for i in self.kept]
-        inputs = [args[i] for i in self.inputs]
-        outs, grads, rewritten, results = self.program(
-            changing, donated, still, kept, [t.array for t in inputs], [g["lr"] for g in self.rates], self._draw()
-        )
-        del changing, donated
+        return [changing, donated, still, kept, [args[i].array for i in self.inputs], [g["lr"] for g in self.rates], drawn]
+
+    def _run(self, args: list) -> Any:
+        state, inputs = self.blocks, [args[i] for i in self.inputs]
+        outs, grads, rewritten, results = self.program(*self.operands(args, self._draw()))
         for i, out in zip(self.changing, outs, strict=False):
             state[i].adopt(out)
             versions.note_write(state[i].tensors[0].array, "compile")
