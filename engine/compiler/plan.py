@@ -163,7 +163,8 @@ class Plan:
             outs += [inputs[i].array.value for i in self.altered]
             self._note_grads(leaves, before)
             grads = [raw(leaves[i]._grad.array) for i in self.fresh]  # type: ignore[union-attr]
-            self.written = [i for i, (box, value) in enumerate(zip(olds, old, strict=True)) if i not in self.ended and box.value is not value]
+            changed = [box.value is not value for box, value in zip(olds, old, strict=True)]
+            self.written = [i for i, some in enumerate(changed) if some and i not in self.ended]
             rewritten = [raw(old_grads[i][0].array) for i in self.written]
             results = self._note_results(result, leaves), self._note_backward(result, leaves, watching.forward)
             self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]

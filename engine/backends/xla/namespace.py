@@ -24,7 +24,31 @@ _OWN: dict[str, Callable] = {}
 
 # Of these the CPU's text is used as it is: it calls only ufuncs and methods of arrays, or `module_of` and functions of that.
 _TEXTS = frozenset(
-    ["airy_ai", "airy_ai_slope", "angle", "conj", "diagonal", "fmod", "from_parts", "gcd", "hardtanh", "imag", "lcm", "lerp", "log_sigmoid", "logit", "polynomial", "put_diagonal", "put_windows", "restride", "sgn", "sinc", "threshold", "times_i", "trunc_divide"]
+    [
+        "airy_ai",
+        "airy_ai_slope",
+        "angle",
+        "conj",
+        "diagonal",
+        "fmod",
+        "from_parts",
+        "gcd",
+        "hardtanh",
+        "imag",
+        "lcm",
+        "lerp",
+        "log_sigmoid",
+        "logit",
+        "polynomial",
+        "put_diagonal",
+        "put_windows",
+        "restride",
+        "sgn",
+        "sinc",
+        "threshold",
+        "times_i",
+        "trunc_divide",
+    ]
 )
 
 
