@@ -118,7 +118,7 @@ class Plan:
         leaves = [*self.leaves, *inputs]
         groups = [g for o in self.optimizers for g in o.param_groups]
         before = [(t, t.array, t._grad, t.node) for t in leaves]
-        old_grads = [(t._grad, t._grad.array) for t in self.owned]  # type: ignore[union-attr]
+        old_grads: list[tuple[Any, Any]] = [(t._grad, t._grad.array) for t in self.owned]  # type: ignore[union-attr]
         options, steps, mode = [dict(g) for g in groups], [o._steps for o in self.optimizers], tape.mode.grad
         caches = casting.is_autocast_cache_enabled()
         states = [(o, p, dict(s)) for o in self.optimizers for p, s in o.state.items()]

@@ -47,7 +47,7 @@ class Traced:
         self, value: Any, parent: Traced | None = None, get: Callable | None = None, put: Callable | None = None, layout: Any = None
     ) -> None:
         self._value, self._parent, self._get, self._put, self._whole = value, parent, get, put, None
-        self.layout = blank(value.shape, value.dtype) if layout is None else layout
+        self.layout: Any = blank(value.shape, value.dtype) if layout is None else layout
 
     @property
     def value(self) -> Any:

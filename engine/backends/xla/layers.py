@@ -61,7 +61,8 @@ def _padded(x: Any, at: Any, n: int, value: Any) -> Any:
 def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
     at = place_pool(tuple(x.shape[-n:]), kernel, stride, padding, dilation, ceil_mode)
     wide = _padded(x, at, n, -numpy.inf if jnp.issubdtype(x.dtype, jnp.floating) else numpy.iinfo(x.dtype).min)
-    best = tap = None
+    best: Any = None
+    tap: Any = None
     for i, part in enumerate(wide[t] for t in at.taps):
         if best is None:
             best, tap = part, jnp.zeros(part.shape, numpy.uint8 if math.prod(at.kernel) < 256 else numpy.int32)
