@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy
 from jax import lax
 
+from ..kernels_conv import _blocks
 from ..kernels_pool import _shares
 from ..windows import place, place_pool
 from .namespace import rule
@@ -60,14 +61,20 @@ def _padded(x: Any, at: Any, n: int, value: Any) -> Any:
 @rule
 def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
     at = place_pool(tuple(x.shape[-n:]), kernel, stride, padding, dilation, ceil_mode)
-    wide = _padded(x, at, n, -numpy.inf if jnp.issubdtype(x.dtype, jnp.floating) else numpy.iinfo(x.dtype).min)
-    best = tap = None
-    for i, part in enumerate(wide[t] for t in at.taps):
+    least = -numpy.inf if jnp.issubdtype(x.dtype, jnp.floating) else numpy.iinfo(x.dtype).min
+    wide, inside = _padded(x, at, n, least), numpy.zeros(at.padded, bool)
+    inside[at.inside] = True
+    best = tap = found = None
+    for i, t in enumerate(at.taps):
+        part = wide[t]
         if best is None:
             best, tap = part, jnp.zeros(part.shape, numpy.uint8 if math.prod(at.kernel) < 256 else numpy.int32)
         else:
             better = (part > best) | jnp.isnan(part)
+            if not at.bare:  # the maximum is an element of the input, not of the padding
+                better |= (part == best) & inside[t] & ~found
             best, tap = jnp.where(better, part, best), jnp.where(better, jnp.asarray(i, tap.dtype), tap)
+        found = inside[t] if found is None else found | inside[t]
     return best, tap
 
 
@@ -91,11 +98,20 @@ def tap_scatter(
     return at.inner(wide)
 
 
+@rule
+def im2col(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    at = _blocks(x.shape[-2:], kernel, dilation, padding, stride)
+    wide = _padded(x, at, 2, 0)
+    taps = jnp.stack([wide[t] for t in at.taps], -3)
+    return taps.reshape(*x.shape[:-3], -1, math.prod(at.out))
+
+
 def _averaged(x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, include_pad: bool, divisor: Any) -> Any:
     n = len(kernel)
     at = place_pool(tuple(x.shape[-n:]), kernel, stride, padding, 1, ceil_mode)
-    wide = _padded(x, at, n, 0)
-    return sum(wide[t] for t in at.taps) / _shares(at, include_pad, divisor, x.dtype)
+    wide, shares = _padded(x, at, n, 0), _shares(at, include_pad, divisor, x.dtype)
+    total = sum(wide[t] for t in at.taps)
+    return lax.div(total, jnp.broadcast_to(jnp.asarray(shares, x.dtype), total.shape)) if x.dtype.kind in "iu" else total / shares
 
 
 @rule
