@@ -201,6 +201,40 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
     return jnp.exp(x - lse) * scale - jnp.where(chosen, g, 0)
 
 
+_NEVER = -1e30  # the logarithm of no probability: differences of infinities would be nan
+
+
+@rule
+def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
+    steps, n, _ = log_probs.shape
+    size, ends = 2 * targets.shape[1] + 1, 2 * target_lengths[:, None]
+    labels, places = jnp.full((n, size), blank).at[:, 1::2].set(targets), numpy.arange(size)
+    skips = (places > 1) & (labels != blank) & (labels != jnp.roll(labels, 2, 1))
+
+    def moved(a: Any, by: int) -> Any:
+        return jnp.pad(a, ((0, 0), (by, 0)), constant_values=_NEVER)[:, :size]
+
+    def losses(log_probs: Any) -> Any:
+        given = jnp.take_along_axis(log_probs, jnp.broadcast_to(labels, (steps, n, size)), 2)
+        given = jnp.where(places <= ends, given, _NEVER)
+
+        def step(a: Any, at: tuple) -> tuple:
+            t, here = at
+            both = jnp.logaddexp(jnp.logaddexp(a, moved(a, 1)), jnp.where(skips, moved(a, 2), _NEVER)) + here
+            return jnp.where((t < input_lengths)[:, None], both, a), None
+
+        last, _ = lax.scan(step, jnp.where(places < 2, given[0], _NEVER), (numpy.arange(1, steps), given[1:]))
+        before = jnp.where(ends > 0, jnp.take_along_axis(last, jnp.maximum(ends - 1, 0), 1), _NEVER)
+        found = jnp.logaddexp(jnp.take_along_axis(last, ends, 1), before)[:, 0]
+        return -jnp.where(input_lengths > 0, found, jnp.where(target_lengths == 0, 0.0, _NEVER))
+
+    found, pull = jax.vjp(losses, log_probs.astype(numpy.float64))
+    (minus_posterior,) = pull(jnp.ones(n))
+    impossible, within = found > -_NEVER / 2, (numpy.arange(steps)[:, None] < input_lengths)[:, :, None]
+    slope = jnp.where(within, jnp.where(impossible[:, None], jnp.nan, jnp.exp(log_probs) + minus_posterior), 0)
+    return jnp.where(impossible, jnp.inf, found).astype(log_probs.dtype), slope.astype(log_probs.dtype)
+
+
 # -- recurrence: a scan over time ------------------------------------------------------------------------------------------------
 
 

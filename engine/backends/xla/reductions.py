@@ -47,7 +47,7 @@ def std(x: Any, axis: Any = None, correction: Any = 0, keepdims: bool = False) -
 
 @rule
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    return jax.nn.logsumexp(x, axis=axis, keepdims=keepdims)
+    return jax.nn.logsumexp(x, axis=axis if x.ndim else None, keepdims=keepdims)
 
 
 @rule
@@ -67,12 +67,17 @@ def logcumsumexp(x: Any, axis: int) -> Any:
 
 @rule
 def cumsum(x: Any, axis: int = 0) -> Any:
-    return jnp.cumsum(x, axis) if x.ndim else x
+    return jnp.cumsum(x, axis, dtype=_summed(x)) if x.ndim else x.astype(_summed(x))
 
 
 @rule
 def cumprod(x: Any, axis: int = 0) -> Any:
-    return jnp.cumprod(x, axis) if x.ndim else x
+    return jnp.cumprod(x, axis, dtype=_summed(x)) if x.ndim else x.astype(_summed(x))
+
+
+def _summed(x: Any) -> Any:
+    """The dtype of a sum: integers are summed as int64, as in NumPy."""
+    return numpy.empty(0, x.dtype).sum().dtype if x.dtype.kind in "biu" else x.dtype
 
 
 @rule
