@@ -265,7 +265,8 @@ def beside(*values: Any) -> Any:
 
 
 def address(array: Any) -> int:
-    """The address of the first element."""
+    """The address of the first element; of a traced array, of what stands for it."""
+    array = array.layout if known_later(array) else array
     return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
 
 

@@ -155,7 +155,7 @@ class Traced:
         plain = raw(index)
         if not basic(index):
             try:
-                return wrap(self.value.at[plain].get(mode="fill"))
+                return wrap(self.value.at[_places(plain)].get(mode="fill"))
             except jax.errors.NonConcreteBooleanIndexError:
                 raise unknown("x[mask], which has as many elements as the mask has True,", "use where()") from None
         layout = self.layout[plain]
@@ -259,6 +259,14 @@ def cast(value: Any, dtype: Any) -> Any:
     if value.dtype.kind == "c" and dtype.kind not in "cb":
         value = value.real
     return value != 0 if dtype.kind == "b" else value.astype(dtype)
+
+
+def _places(index: Any) -> tuple:
+    """Return an index in which the masks that are known are the places where they are True."""
+    found: list[Any] = []
+    for i in index if isinstance(index, tuple) else (index,):
+        found += numpy.nonzero(i) if isinstance(i, numpy.ndarray) and i.dtype == bool and i.ndim else [i]
+    return tuple(found)
 
 
 def reinterpreted(value: Any, dtype: Any) -> Any:

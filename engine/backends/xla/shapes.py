@@ -10,7 +10,7 @@ from jax import lax
 from numpy.lib.stride_tricks import as_strided
 
 from .. import reference
-from .array import Traced, blank, raw, wrap
+from .array import Traced, raw, wrap
 from .namespace import OWN, of_arrays, rule, space
 
 # -- new arrays and casts ----------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def windows(x: Any, dim: int, size: int, step: int) -> Any:
     at = (*lead, numpy.arange(count)[:, None] * step + numpy.arange(size))
     shape, strides = list(x.shape), list(x.strides)
     shape[axis], strides[axis] = count, strides[axis] * step
-    layout = as_strided(numpy.empty(1, x.dtype), (*shape, size), (*strides, x.strides[axis]))
+    layout = as_strided(x.layout, (*shape, size), (*strides, x.strides[axis]))
     return x._view(
         lambda v: jnp.moveaxis(v[at], axis + 1, -1), lambda v, part: v.at[at].set(jnp.moveaxis(part, -1, axis + 1)), layout
     )
@@ -166,14 +166,15 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
     if places.size and not 0 <= places.min() <= places.max() < owner.size:
         told = f"sizes {list(size)}, strides {list(stride)}, storage offset {offset}"
         raise ValueError(f"{told} are out of bounds for storage of size {owner.size}")
-    layout = as_strided(numpy.empty(1, x.dtype), size, [s * x.itemsize for s in stride])
+    layout = as_strided(owner.layout.reshape(-1)[offset:], size, [s * x.itemsize for s in stride])
     whole = owner.shape
     return owner._view(lambda v: v.reshape(-1)[places], lambda v, part: v.reshape(-1).at[places].set(part).reshape(whole), layout)
 
 
 @of_arrays
 def view_as_real(x: Any) -> Any:
-    layout = blank((*x.shape, 2), x.real.dtype)
+    half = x.layout.real
+    layout = as_strided(half, (*x.shape, 2), (*x.strides, half.itemsize))
     return x._view(
         lambda v: jnp.stack([v.real, v.imag], -1), lambda v, part: lax.complex(part[..., 0], part[..., 1]), layout
     )
@@ -182,7 +183,7 @@ def view_as_real(x: Any) -> Any:
 @of_arrays
 def view_as_complex(x: Any) -> Any:
     reference.view_as_complex(as_strided(numpy.empty(2, x.dtype), x.shape, x.strides))  # raises if the strides do not allow it
-    layout = blank(x.shape[:-1], numpy.result_type(x.dtype, numpy.complex64))
+    layout = x.layout.view(numpy.result_type(x.dtype, numpy.complex64))[..., 0]
     return x._view(lambda v: lax.complex(v[..., 0], v[..., 1]), lambda v, part: jnp.stack([part.real, part.imag], -1), layout)
 
 
