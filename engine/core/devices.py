@@ -188,7 +188,7 @@ def known_later(array: Any) -> bool:
 
 
 def require(condition: Any, kind: type[Exception], text: str) -> None:
-    """Raise an error unless a condition, an array of bools, is True everywhere: on a GPU when the host next waits, on meta and traced never."""
+    """Raise an error unless an array of bools is True everywhere: on a GPU when the host next waits, on meta, or traced, never."""
     if gpu is not None and namespace(condition) is gpu:
         gpu.faults.require(condition, RuntimeError if kind is Refused else kind, text)
     elif condition.__class__ is not Meta and not known_later(condition) and not bool(condition.all()):

@@ -90,7 +90,9 @@ def step(case: cases.Case, spread: list) -> Callable:
 
 
 def told(case: cases.Case, inputs: list) -> tuple[Callable, list]:
-    return step(case, inputs), [x for x in inputs if isinstance(x, numpy.ndarray)] + [v.numpy() for v in case.attrs.values() if isinstance(v, Tensor)]
+    return step(case, inputs), [x for x in inputs if isinstance(x, numpy.ndarray)] + [
+        v.numpy() for v in case.attrs.values() if isinstance(v, Tensor)
+    ]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -115,10 +117,17 @@ def test_the_first_example_of_each_op(family):
 def test_the_other_examples_trace(family):
     """In float32; what is compared is the shapes and the dtypes."""
     some = [op for op in cases.ops() if cases.family(op) == family and op.name not in OPS_REFUSED]
-    chosen = [case for op in some for case in cases.of(op)[1:] if case.inputs[2:] != ([2, 1, 3, 1],)]  # weights of integers, which no user has
+    chosen = [
+        case for op in some for case in cases.of(op)[1:] if case.inputs[2:] != ([2, 1, 3, 1],)
+    ]  # weights of integers, which no user has
     narrow = {"d": "float32", "D": "complex64"}
-    draws = [[x.astype(narrow.get(x.dtype.char, x.dtype)) if isinstance(x, numpy.ndarray) else x for x in cases.draw(case)] for case in chosen]
-    calls, given = [step(case, inputs) for case, inputs in zip(chosen, draws, strict=True)], [told(c, i)[1] for c, i in zip(chosen, draws, strict=True)]
+    draws = [
+        [x.astype(narrow.get(x.dtype.char, x.dtype)) if isinstance(x, numpy.ndarray) else x for x in cases.draw(case)] for case in chosen
+    ]
+    calls, given = (
+        [step(case, inputs) for case, inputs in zip(chosen, draws, strict=True)],
+        [told(c, i)[1] for c, i in zip(chosen, draws, strict=True)],
+    )
     wrong = []
     for case, call, arrays, found in zip(chosen, calls, given, together(calls, given, run=False), strict=True):
         wanted = call(*[engine.tensor(a) for a in arrays])
@@ -286,7 +295,13 @@ def test_refusals(code, message):
 
 
 def test_out_of_range_an_index_reads_nan_and_writes_nothing():
-    codes = ["x = x[n + 2]", "x = x[:, n + 3]", "x = x.gather(0, n[None] - 1)", "x = x.index_select(0, n + 2)", "x.index_add_(0, n - 1, x.clone())"]
+    codes = [
+        "x = x[n + 2]",
+        "x = x[:, n + 3]",
+        "x = x.gather(0, n[None] - 1)",
+        "x = x.index_select(0, n + 2)",
+        "x.index_add_(0, n - 1, x.clone())",
+    ]
     read, columns, gathered, selected, added = (f[0] for f in together([*map(written, codes)], [list(MEMORY.values())] * len(codes)))
     x = MEMORY["x"]
     missing = numpy.full_like(x[0], nan)

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy
+from jax.core import Tracer
 from numpy.lib.stride_tricks import as_strided
 
 from ...base.errors import at_user_line
@@ -239,7 +240,7 @@ class Traced:
     def real(self) -> Traced:
         if self.dtype.kind != "c":
             return self
-        return self._view(jnp.real, lambda v, part: jax.lax.complex(part, v.imag), self.layout.real)
+        return self._view(jnp.real, lambda v, part: jax.lax.complex(part, v.imag), self.layout.real)  # pyright: ignore[reportAttributeAccessIssue]
 
     @real.setter
     def real(self, new: Any) -> None:
@@ -247,7 +248,7 @@ class Traced:
 
     @property
     def imag(self) -> Traced:
-        return self._view(jnp.imag, lambda v, part: jax.lax.complex(v.real, part), self.layout.imag)
+        return self._view(jnp.imag, lambda v, part: jax.lax.complex(v.real, part), self.layout.imag)  # pyright: ignore[reportAttributeAccessIssue]
 
     @imag.setter
     def imag(self, new: Any) -> None:
@@ -277,7 +278,7 @@ def reinterpreted(value: Any, dtype: Any) -> Any:
         parts = reinterpreted(value, numpy.empty(0, dtype).real.dtype)
         return jax.lax.complex(parts[..., 0::2], parts[..., 1::2])
     value = value.astype(numpy.uint8) if value.dtype == bool else value
-    plain, old = numpy.dtype(numpy.uint8) if dtype == bool else dtype, value.dtype
+    plain, old = numpy.dtype(numpy.uint8) if dtype.kind == "b" else dtype, value.dtype
     if plain.itemsize > old.itemsize:
         value = value.reshape(*value.shape[:-1], -1, plain.itemsize // old.itemsize)
     value = jax.lax.bitcast_convert_type(value, plain)
@@ -292,8 +293,8 @@ def written(x: Any, index: Any, value: Any, how: str = "set") -> Any:
     """
     items = index if isinstance(index, tuple) else (index,)
     new = cast(jnp.asarray(value), x.dtype)
-    if not any(isinstance(i, jax.core.Tracer) and i.dtype == bool for i in items):
-        return getattr(x.at[index], how)(new)
+    if not any(isinstance(i, Tracer) and i.dtype == bool for i in items):
+        return getattr(jnp.asarray(x).at[index], how)(new)
     mask, lead = items[0], new.ndim - (x.ndim - items[0].ndim)
     if len(items) > 1 or any(n != 1 for n in new.shape[: max(lead, 0)]):
         raise unknown("x[mask] = values, one for each True of the mask,", "use where(), or masked_fill()")
@@ -367,7 +368,11 @@ def _define_operators() -> None:
             return a
 
         setattr(Traced, f"__{name}__", lambda a, b: wrap(fn(a.value, raw(b))) if _met(b) else NotImplemented)
-        setattr(Traced, f"__r{name}__", lambda a, b: wrap(fn(jnp.asarray(b) if isinstance(b, numpy.ndarray) else b, a.value)) if _met(b) else NotImplemented)
+        setattr(
+            Traced,
+            f"__r{name}__",
+            lambda a, b: wrap(fn(jnp.asarray(b) if isinstance(b, numpy.ndarray) else b, a.value)) if _met(b) else NotImplemented,
+        )
         setattr(Traced, f"__i{name}__", onto)
 
     def compared(name: str) -> None:

@@ -7,11 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy
 from jax import lax
 
 from ..special import SCIPY
-from .array import cast
 from .namespace import OWN, REFUSED, opened, rule
 
 
@@ -54,11 +52,11 @@ def nan_to_num(x: Any, nan: float = 0.0, posinf: float | None = None, neginf: fl
 
 @rule
 def power(x: Any, y: Any) -> Any:
-    if getattr(x, "dtype", None) == bool:
+    if getattr(x, "dtype", None) == numpy.bool_:
         return jnp.logical_or(x, jnp.logical_not(y))
-    if isinstance(y, float) and y in (0.5, -0.5) and x.dtype.kind == "f":  # square roots of -0 and -inf differ from their powers
+    if y.__class__ is float and y in (0.5, -0.5) and x.dtype.kind == "f":  # square roots of -0 and -inf differ from their powers
         return jnp.sqrt(x) if y > 0 else 1 / jnp.sqrt(x)
-    if getattr(y, "dtype", numpy.dtype(float)).kind == "i" and jnp.result_type(x).kind in "iu":  # the reciprocal, rounded to an integer
+    if hasattr(y, "dtype") and y.dtype.kind == "i" and jnp.result_type(x).kind in "iu":  # the reciprocal, rounded to an integer
         unit = jnp.where(jnp.equal(x, 1), 1, jnp.where(jnp.equal(x, -1), 1 - 2 * (y & 1), 0))
         return jnp.where(y < 0, unit.astype(y.dtype), jnp.asarray(x) ** jnp.maximum(y, 0))
     return x**y

@@ -64,7 +64,9 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
     least = -numpy.inf if jnp.issubdtype(x.dtype, jnp.floating) else numpy.iinfo(x.dtype).min
     wide, inside = _padded(x, at, n, least), numpy.zeros(at.padded, bool)
     inside[at.inside] = True
-    best = tap = found = None
+    best: Any = None
+    tap: Any = None
+    found: Any = None
     for i, t in enumerate(at.taps):
         part = wide[t]
         if best is None:
@@ -110,7 +112,7 @@ def _averaged(x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, i
     n = len(kernel)
     at = place_pool(tuple(x.shape[-n:]), kernel, stride, padding, 1, ceil_mode)
     wide, shares = _padded(x, at, n, 0), _shares(at, include_pad, divisor, x.dtype)
-    total = sum(wide[t] for t in at.taps)
+    total: Any = sum(wide[t] for t in at.taps)
     return lax.div(total, jnp.broadcast_to(jnp.asarray(shares, x.dtype), total.shape)) if x.dtype.kind in "iu" else total / shares
 
 

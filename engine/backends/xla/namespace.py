@@ -23,14 +23,13 @@ from .array import REDUCE, Traced, TraceError, into, raw, wrap
 OWN: dict[str, Callable] = {}
 
 # Of these the CPU's text is used as it is: it calls only ufuncs and methods of arrays, or `module_of` and functions of that.
-_TEXTS = frozenset(
-    """
-    adaptive_max add_along_axis angle attention attention_back clip cofactor col2im conj contract coo_matmul cumextreme det diagonal eigh
-    flat_gather fourier fourier_back hardtanh imag inv lcm log_sigmoid logaddexp logit median_of_all pinv polynomial put_diagonal
-    put_windows qr quotients ranked read_through relu resample resample_back restride search sgn sign sinc slogdet softplus solve_matrix
-    sorted svd tap_places threshold times_i whole_attention write_through
-    """.split()
-)
+_TEXTS = frozenset((
+    "adaptive_max", "add_along_axis", "angle", "attention", "attention_back", "clip", "cofactor", "col2im", "conj", "contract",
+    "coo_matmul", "cumextreme", "det", "diagonal", "eigh", "flat_gather", "fourier", "fourier_back", "hardtanh", "imag", "inv", "lcm",
+    "log_sigmoid", "logaddexp", "logit", "median_of_all", "pinv", "polynomial", "put_diagonal", "put_windows", "qr", "quotients", "ranked",
+    "read_through", "relu", "resample", "resample_back", "restride", "search", "sgn", "sign", "sinc", "slogdet", "softplus", "solve_matrix",
+    "sorted", "svd", "tap_places", "threshold", "times_i", "whole_attention", "write_through",
+))  # fmt: skip
 
 _BESSEL = "JAX has no such Bessel function"
 _COUNTED = "the shape of the result depends on the values"

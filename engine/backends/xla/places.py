@@ -15,8 +15,7 @@ from .namespace import OWN, rule
 
 def _read(x: Any, index: Any) -> Any:
     """`x[index]` for an index that must not be negative."""
-    return x.at[index].get(mode="fill", wrap_negative_indices=False)
-
+    return jnp.asarray(x).at[index].get(mode="fill", wrap_negative_indices=False)
 
 
 # -- embedding ---------------------------------------------------------------------------------------------------------------
@@ -29,7 +28,7 @@ def rows(weight: Any, index: Any) -> Any:
 
 @rule
 def read_rows(weight: Any, index: Any, count: int, padding_idx: int | None = None, scale: bool = False) -> Any:
-    out = weight[index]
+    out = jnp.asarray(weight)[index]
     if scale:
         out = out / _frequency(index, count, out.dtype)
     return out if padding_idx is None else jnp.where((index == padding_idx)[..., None], 0, out)
@@ -119,7 +118,9 @@ OWN["scatter_extreme"] = lambda x, dim, index, src, reduce: (_MOST if reduce == 
 
 @rule
 def index_select(x: Any, dim: int, index: Any) -> Any:
-    return _read(jnp.atleast_1d(x), _slices(x, dim, index)).reshape(() if not x.ndim else (*x.shape[: dim % x.ndim], index.size, *x.shape[dim % x.ndim + 1 :]))
+    return _read(jnp.atleast_1d(x), _slices(x, dim, index)).reshape(
+        () if not x.ndim else (*x.shape[: dim % x.ndim], index.size, *x.shape[dim % x.ndim + 1 :])
+    )
 
 
 @rule

@@ -15,15 +15,18 @@ from .array import raw, wrap
 from .namespace import OWN, of_arrays, rule, space
 
 
-for _name in ("sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin"):
-
-    def _reduced(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None, *, _fn: Any = getattr(jnp, _name)) -> Any:
+def _reduction(fn: Any) -> Any:
+    def reduced(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
         x = jnp.asarray(raw(x))
         axis = None if not x.ndim and axis != () else tuple(axis) if isinstance(axis, list) else axis
-        out = _fn(x, axis=axis, keepdims=keepdims) if dtype is None else _fn(x, axis=axis, keepdims=keepdims, dtype=dtype)
+        out = fn(x, axis=axis, keepdims=keepdims, **({} if dtype is None else {"dtype": dtype}))
         return wrap(out.astype(x.dtype) if x.dtype == numpy.uint8 and out.dtype == bool else out)
 
-    OWN[_name] = _reduced
+    return reduced
+
+
+for _name in ("sum", "mean", "max", "min", "prod", "any", "all", "argmax", "argmin"):
+    OWN[_name] = _reduction(getattr(jnp, _name))
 
 
 @rule

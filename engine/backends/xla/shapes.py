@@ -15,12 +15,13 @@ from .namespace import OWN, of_arrays, rule, space
 
 # -- new arrays and casts ----------------------------------------------------------------------------------------------------
 
+
+def _maker(fn: Any) -> Any:
+    return lambda *args, order="C", **kwargs: wrap(fn(*map(raw, args), **{k: raw(v) for k, v in kwargs.items()}))
+
+
 for _name in ("zeros", "ones", "full", "empty", "arange", "eye", "zeros_like", "ones_like", "full_like", "empty_like"):
-
-    def _made(*args: Any, _fn: Any = getattr(jnp, _name), order: str = "C", **kwargs: Any) -> Any:
-        return wrap(_fn(*map(raw, args), **{k: raw(v) for k, v in kwargs.items()}))
-
-    OWN[_name] = _made
+    OWN[_name] = _maker(getattr(jnp, _name))
 
 
 @of_arrays
@@ -152,9 +153,7 @@ def windows(x: Any, dim: int, size: int, step: int) -> Any:
     shape, strides = list(x.shape), list(x.strides)
     shape[axis], strides[axis] = count, strides[axis] * step
     layout = as_strided(x.layout, (*shape, size), (*strides, x.strides[axis]))
-    return x._view(
-        lambda v: jnp.moveaxis(v[at], axis + 1, -1), lambda v, part: v.at[at].set(jnp.moveaxis(part, -1, axis + 1)), layout
-    )
+    return x._view(lambda v: jnp.moveaxis(v[at], axis + 1, -1), lambda v, part: v.at[at].set(jnp.moveaxis(part, -1, axis + 1)), layout)
 
 
 @of_arrays
@@ -175,9 +174,7 @@ def strided_view(x: Any, size: tuple, stride: tuple, offset: int) -> Any:
 def view_as_real(x: Any) -> Any:
     half = x.layout.real
     layout = as_strided(half, (*x.shape, 2), (*x.strides, half.itemsize))
-    return x._view(
-        lambda v: jnp.stack([v.real, v.imag], -1), lambda v, part: lax.complex(part[..., 0], part[..., 1]), layout
-    )
+    return x._view(lambda v: jnp.stack([v.real, v.imag], -1), lambda v, part: lax.complex(part[..., 0], part[..., 1]), layout)
 
 
 @of_arrays
