@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy
 from jax import lax
 
 from ..special import SCIPY
