@@ -311,7 +311,9 @@ def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
 
 def read_through(x: Any, path: tuple) -> Any:
     """Return the view of `x` at the end of a path of view ops, `((op, attrs), ...)`."""
-    xp = import_module(f"{__package__}.{'cpu' if module_of(x) is numpy else 'gpu.namespace'}")
+    library = module_of(x)
+    backend = {"numpy": "cpu", "cupy": "gpu.namespace"}.get(getattr(library, "__name__", ""))
+    xp = library if backend is None else import_module(f"{__package__}.{backend}")
     x = module_of(x).asarray(x)  # a NumPy scalar has no views
     for op, attrs in path:
         if op.name == "strided_view" and (isinstance(x.base, x.__class__) or (x.shape, told_strides(x), 0) != attrs["source"]):

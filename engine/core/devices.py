@@ -182,16 +182,21 @@ def making(place: Any) -> Any:
 
 
 def known(condition: Any) -> bool:
-    """Whether a condition is known to be true: False on the meta device, which has no data, so that data checks are skipped there."""
+    """Whether a condition is known to be true: False on the meta device and in a traced step, so that data checks are skipped there."""
     array = getattr(condition, "array", condition)
-    return array.__class__ is not Meta and bool(array)
+    return array.__class__ is not Meta and not known_later(array) and bool(array)
+
+
+def known_later(array: Any) -> bool:
+    """Whether an array's values are known only when a compiled step runs."""
+    return traced_array is not None and array.__class__ is traced_array
 
 
 def require(condition: Any, kind: type[Exception], text: str) -> None:
-    """Raise an error unless a condition, an array of bools, is True everywhere: on a GPU when the host next waits, on meta never."""
+    """Raise an error unless an array of bools is True everywhere: on a GPU when the host next waits, on meta, or traced, never."""
     if gpu is not None and namespace(condition) is gpu:
         gpu.faults.require(condition, RuntimeError if kind is Refused else kind, text)
-    elif condition.__class__ is not Meta and not bool(condition.all()):
+    elif condition.__class__ is not Meta and not known_later(condition) and not bool(condition.all()):
         raise kind(text)
 
 
@@ -265,7 +270,8 @@ def beside(*values: Any) -> Any:
 
 
 def address(array: Any) -> int:
-    """The address of the first element."""
+    """The address of the first element; of a traced array, of what stands for it."""
+    array = array.layout if known_later(array) else array
     return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy
+from jax.core import Tracer
 from numpy.lib.stride_tricks import as_strided
 
 from ...base.errors import at_user_line
@@ -131,25 +132,24 @@ class Traced:
     # -- NumPy's functions, called by the texts of the CPU's kernels --------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
-        fn = getattr(_space(), ufunc.__name__)
+        name = ufunc.__name__
         if method == "reduce":
             array, axis = inputs[0], inputs[1] if len(inputs) > 1 else kwargs.pop("axis", 0)
-            fn, inputs, kwargs = (
-                getattr(_space(), _REDUCE[ufunc.__name__]),
-                (array, axis),
-                {k: v for k, v in kwargs.items() if v is not None},
-            )
-        elif method == "accumulate" and ufunc.__name__ in _ACCUMULATE:
-            fn = getattr(_space(), _ACCUMULATE[ufunc.__name__])
-        elif method != "__call__":
-            raise TraceError(f"compile: numpy.{ufunc.__name__}.{method} has no form for XLA{at_user_line()}")
-        kwargs = {k: v for k, v in kwargs.items() if k != "casting"}
+            inputs, kwargs = (array, axis), {k: v for k, v in kwargs.items() if v is not None}
+        names = {"__call__": {name: name}, "reduce": REDUCE, "accumulate": _ACCUMULATE}.get(method, {})
+        if name not in names:
+            raise TraceError(f"compile: numpy.{name}.{method} has no form for XLA{at_user_line()}")
+        fn, kwargs = _functions().numpys(names[name]), {k: v for k, v in kwargs.items() if k != "casting"}
         if (dtype := kwargs.pop("dtype", None)) is not None:
             inputs = tuple(x.astype(dtype) if isinstance(x, Traced) else x for x in inputs)
-        return fn(*inputs, **kwargs, **({} if out is None else {"out": out[0] if len(out) == 1 else out}))
+        return into(out[0] if out else None, fn(*inputs, **kwargs))
 
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return getattr(_space(), fn.__name__)(*args, **kwargs)
+        return into(kwargs.pop("out", None), _functions().numpys(fn.__name__)(*args, **kwargs))
+
+    def accumulate(self, how: str, index: Any, value: Any) -> None:
+        """Combine values with the elements at an index: "add", "multiply", "max" or "min"."""
+        self.value = written(self.value, raw(index), raw(value), how)
 
     # -- views -----------------------------------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class Traced:
         plain = raw(index)
         if not basic(index):
             try:
-                return wrap(self.value[plain])
+                return wrap(self.value.at[_places(plain)].get(mode="fill"))
             except jax.errors.NonConcreteBooleanIndexError:
                 raise unknown("x[mask], which has as many elements as the mask has True,", "use where()") from None
         layout = self.layout[plain]
@@ -169,12 +169,12 @@ class Traced:
         return self._view(lambda whole: whole[plain], lambda whole, part: whole.at[plain].set(part), layout)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        new = jnp.asarray(raw(value)).astype(self.dtype)
         if index is Ellipsis or index == () or isinstance(index, slice) and index == slice(None):
+            new = cast(jnp.asarray(raw(value)), self.dtype)
             lead = new.ndim - self.ndim
             self.value = jnp.broadcast_to(new.reshape(new.shape[lead:]) if lead > 0 else new, self.shape)
         else:
-            self.value = self.value.at[raw(index)].set(new)
+            self.value = written(self.value, raw(index), raw(value))
 
     def fill(self, value: Any) -> None:
         self[...] = value
@@ -219,10 +219,7 @@ class Traced:
         if dtype is None or numpy.dtype(dtype) == self.dtype:
             return self[...]
         new, old = numpy.dtype(dtype), self.dtype
-        if new.itemsize != old.itemsize:
-            raise TraceError(f"compile: a view of {old} as {new} has no form for XLA{at_user_line()}")
-        cast = lambda v, d: v.astype(d) if bool in (v.dtype, d) else jax.lax.bitcast_convert_type(v, d)  # noqa: E731
-        return self._view(lambda v: cast(v, new), lambda v, part: cast(part, old), self.layout.view(new))
+        return self._view(lambda v: reinterpreted(v, new), lambda v, part: reinterpreted(part, old), self.layout.view(new))
 
     # -- copies ----------------------------------------------------------------------------------------------------------------
 
@@ -247,11 +244,19 @@ class Traced:
     def real(self) -> Traced:
         if self.dtype.kind != "c":
             return self
-        return self._view(jnp.real, lambda v, part: jax.lax.complex(part, v.imag), self.layout.real)
+        return self._view(jnp.real, lambda v, part: jax.lax.complex(part, v.imag), self.layout.real)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @real.setter
+    def real(self, new: Any) -> None:
+        self.real[...] = new
 
     @property
     def imag(self) -> Traced:
-        return self._view(jnp.imag, lambda v, part: jax.lax.complex(v.real, part), self.layout.imag)
+        return self._view(jnp.imag, lambda v, part: jax.lax.complex(v.real, part), self.layout.imag)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @imag.setter
+    def imag(self, new: Any) -> None:
+        self.imag[...] = new
 
 
 def cast(value: Any, dtype: Any) -> Any:
@@ -259,6 +264,49 @@ def cast(value: Any, dtype: Any) -> Any:
     if value.dtype.kind == "c" and dtype.kind not in "cb":
         value = value.real
     return value != 0 if dtype.kind == "b" else value.astype(dtype)
+
+
+def _places(index: Any) -> tuple:
+    """Return an index in which the masks that are known are the places where they are True."""
+    found: list[Any] = []
+    for i in index if isinstance(index, tuple) else (index,):
+        found += numpy.nonzero(i) if isinstance(i, numpy.ndarray) and i.dtype == bool and i.ndim else [i]
+    return tuple(found)
+
+
+def reinterpreted(value: Any, dtype: Any) -> Any:
+    """Return the memory of a JAX value as another dtype, whose elements in the last dimension may be fewer or more."""
+    if value.dtype.kind == "c":
+        value = jnp.stack([value.real, value.imag], -1).reshape(*value.shape[:-1], -1)
+    if dtype.kind == "c":
+        parts = reinterpreted(value, numpy.empty(0, dtype).real.dtype)
+        return jax.lax.complex(parts[..., 0::2], parts[..., 1::2])
+    value = value.astype(numpy.uint8) if value.dtype == bool else value
+    plain, old = numpy.dtype(numpy.uint8) if dtype.kind == "b" else dtype, value.dtype
+    if plain.itemsize > old.itemsize:
+        value = value.reshape(*value.shape[:-1], -1, plain.itemsize // old.itemsize)
+    value = jax.lax.bitcast_convert_type(value, plain)
+    value = value.reshape(*value.shape[:-2], -1) if plain.itemsize < old.itemsize else value
+    return value.astype(dtype)
+
+
+def written(x: Any, index: Any, value: Any, how: str = "set") -> Any:
+    """Return a JAX value with another written at an index ("set"), or combined with the elements there ("add", "multiply", "max", "min").
+
+    Where a traced mask selects, the new value must be the same for all elements that it selects: their number is not known.
+    """
+    items = index if isinstance(index, tuple) else (index,)
+    new = cast(jnp.asarray(value), x.dtype)
+    if not any(isinstance(i, Tracer) and i.dtype == bool for i in items):
+        return getattr(jnp.asarray(x).at[index], how)(new)
+    mask, lead = items[0], new.ndim - (x.ndim - items[0].ndim)
+    if len(items) > 1 or any(n != 1 for n in new.shape[: max(lead, 0)]):
+        raise unknown("x[mask] = values, one for each True of the mask,", "use where(), or masked_fill()")
+    new = new.reshape(new.shape[max(lead, 0) :])
+    return jnp.where(mask.reshape(mask.shape + (1,) * (x.ndim - mask.ndim)), new if how == "set" else _COMBINE[how](x, new), x)
+
+
+_COMBINE = {"add": jnp.add, "multiply": jnp.multiply, "max": jnp.maximum, "min": jnp.minimum}
 
 
 def basic(index: Any) -> bool:
@@ -289,12 +337,26 @@ def wrap(x: Any) -> Any:
     return Traced(x) if isinstance(x, jax.Array) else x
 
 
+def _functions() -> Any:
+    return import_module(f"{__package__}.namespace")
+
+
 def _space() -> Any:
-    return import_module(f"{__package__}.namespace").space
+    return _functions().space
 
 
-_REDUCE = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
-_ACCUMULATE = {"add": "cumsum", "multiply": "cumprod"}
+def into(out: Any, result: Any) -> Any:
+    """Return a result, written into `out` if there is one."""
+    if out is None:
+        return result
+    if out.__class__ is not Traced:
+        raise TraceError(f"compile: a traced value would be written into an array from outside of the compiled step{at_user_line()}")
+    out[...] = result
+    return out
+
+
+REDUCE = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any"}
+_ACCUMULATE = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin", "logaddexp": "logcumsumexp"}
 
 
 def _met(other: Any) -> bool:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy
 from jax import lax
 
+from ..kernels_conv import _blocks
 from ..kernels_pool import _shares
 from ..windows import place, place_pool
 from .namespace import rule
@@ -60,15 +61,22 @@ def _padded(x: Any, at: Any, n: int, value: Any) -> Any:
 @rule
 def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
     at = place_pool(tuple(x.shape[-n:]), kernel, stride, padding, dilation, ceil_mode)
-    wide = _padded(x, at, n, -numpy.inf if jnp.issubdtype(x.dtype, jnp.floating) else numpy.iinfo(x.dtype).min)
+    least = -numpy.inf if jnp.issubdtype(x.dtype, jnp.floating) else numpy.iinfo(x.dtype).min
+    wide, inside = _padded(x, at, n, least), numpy.zeros(at.padded, bool)
+    inside[at.inside] = True
     best: Any = None
     tap: Any = None
-    for i, part in enumerate(wide[t] for t in at.taps):
+    found: Any = None
+    for i, t in enumerate(at.taps):
+        part = wide[t]
         if best is None:
             best, tap = part, jnp.zeros(part.shape, numpy.uint8 if math.prod(at.kernel) < 256 else numpy.int32)
         else:
             better = (part > best) | jnp.isnan(part)
+            if not at.bare:  # the maximum is an element of the input, not of the padding
+                better |= (part == best) & inside[t] & ~found
             best, tap = jnp.where(better, part, best), jnp.where(better, jnp.asarray(i, tap.dtype), tap)
+        found = inside[t] if found is None else found | inside[t]
     return best, tap
 
 
@@ -92,11 +100,20 @@ def tap_scatter(
     return at.inner(wide)
 
 
+@rule
+def im2col(x: Any, kernel: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    at = _blocks(x.shape[-2:], kernel, dilation, padding, stride)
+    wide = _padded(x, at, 2, 0)
+    taps = jnp.stack([wide[t] for t in at.taps], -3)
+    return taps.reshape(*x.shape[:-3], -1, math.prod(at.out))
+
+
 def _averaged(x: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: bool, include_pad: bool, divisor: Any) -> Any:
     n = len(kernel)
     at = place_pool(tuple(x.shape[-n:]), kernel, stride, padding, 1, ceil_mode)
-    wide = _padded(x, at, n, 0)
-    return sum(wide[t] for t in at.taps) / _shares(at, include_pad, divisor, x.dtype)
+    wide, shares = _padded(x, at, n, 0), _shares(at, include_pad, divisor, x.dtype)
+    total: Any = sum(wide[t] for t in at.taps)
+    return lax.div(total, jnp.broadcast_to(jnp.asarray(shares, x.dtype), total.shape)) if x.dtype.kind in "iu" else total / shares
 
 
 @rule
@@ -184,6 +201,40 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
     scale, g = (jnp.expand_dims(jnp.broadcast_to(v, target.shape), axis) for v in (scale, g))
     chosen = jax.nn.one_hot(jnp.where(target == ignore, -1, target), x.shape[axis], axis=axis, dtype=bool)
     return jnp.exp(x - lse) * scale - jnp.where(chosen, g, 0)
+
+
+_NEVER = -1e30  # the logarithm of no probability: differences of infinities would be nan
+
+
+@rule
+def ctc(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int) -> tuple:
+    steps, n, _ = log_probs.shape
+    size, ends = 2 * targets.shape[1] + 1, 2 * target_lengths[:, None]
+    labels, places = jnp.full((n, size), blank).at[:, 1::2].set(targets), numpy.arange(size)
+    skips = (places > 1) & (labels != blank) & (labels != jnp.roll(labels, 2, 1))
+
+    def moved(a: Any, by: int) -> Any:
+        return jnp.pad(a, ((0, 0), (by, 0)), constant_values=_NEVER)[:, :size]
+
+    def losses(log_probs: Any) -> Any:
+        given = jnp.take_along_axis(log_probs, jnp.broadcast_to(labels, (steps, n, size)), 2)
+        given = jnp.where(places <= ends, given, _NEVER)
+
+        def step(a: Any, at: tuple) -> tuple:
+            t, here = at
+            both = jnp.logaddexp(jnp.logaddexp(a, moved(a, 1)), jnp.where(skips, moved(a, 2), _NEVER)) + here
+            return jnp.where((t < input_lengths)[:, None], both, a), None
+
+        last, _ = lax.scan(step, jnp.where(places < 2, given[0], _NEVER), (numpy.arange(1, steps), given[1:]))
+        before = jnp.where(ends > 0, jnp.take_along_axis(last, jnp.maximum(ends - 1, 0), 1), _NEVER)
+        found = jnp.logaddexp(jnp.take_along_axis(last, ends, 1), before)[:, 0]
+        return -jnp.where(input_lengths > 0, found, jnp.where(target_lengths == 0, 0.0, _NEVER))
+
+    found, pull = jax.vjp(losses, log_probs.astype(numpy.float64))
+    (minus_posterior,) = pull(jnp.ones(n))
+    impossible, within = found > -_NEVER / 2, (numpy.arange(steps)[:, None] < input_lengths)[:, :, None]
+    slope = jnp.where(within, jnp.where(impossible[:, None], jnp.nan, jnp.exp(log_probs) + minus_posterior), 0)
+    return jnp.where(impossible, jnp.inf, found).astype(log_probs.dtype), slope.astype(log_probs.dtype)
 
 
 # -- recurrence: a scan over time ------------------------------------------------------------------------------------------------
