@@ -7,6 +7,7 @@ from typing import Any
 
 from .backends.coo import Coo
 from .core.tensor import Tensor, define
+from .nn import Module
 from .ops.front import front
 
 
@@ -31,6 +32,15 @@ def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Any:
         raise ValueError(f"supported versions of the array API standard are {', '.join(array_api.VERSIONS)}, not {api_version!r}")
     return array_api
 
+
+def compile(self: Module, *args: Any, **kwargs: Any) -> None:
+    """Compile `forward` in place; the arguments are those of `engine.compile`."""
+    from .compiler import compile
+
+    self.__dict__["forward"] = compile(self.forward, *args, **kwargs)
+
+
+Module.compile = compile
 
 for _method in (share_memory_, is_shared, __array_namespace__):
     define(_method.__name__, _method)

@@ -26,13 +26,13 @@ MODULES = sorted(path for package in ("engine", "workbench") for path in (ROOT /
 # prefix is a module's floor. Of the engine every folder is a floor. `engine` is the package's own file: what stands above it are annexes,
 # which it imports when a program first names them.
 ENGINE = """
-    base backends core ops autograd linalg special fft signal amp cuda nn optim func multiprocessing data serialize sparse late settings
-    compiler . testing hub futures masked quasirandom distributed distributions profiler onnx utils vision array_api compat
+    base backends core ops autograd linalg special fft signal amp cuda nn optim func multiprocessing data serialize sparse settings
+    compiler late . testing hub futures masked quasirandom distributed distributions profiler onnx utils vision array_api compat
 """
 # Of the workbench likewise: the core up to `subjects`, what a public function finds out about its caller, and the features, of which
 # none imports another. The console commands and Jupyter are on top.
 CORE = "base protocol inspector formulas recording graph backward session torch_models subjects caller"
-FEATURES = "tensors compare memory_use profiling checks whatif training distributed teach exporting samples testing"
+FEATURES = "programs tensors compare memory_use profiling checks whatif training distributed teach exporting samples testing"
 FLOORS = [
     *((f"engine.{name}" if name != "." else "engine",) for name in ENGINE.split()),
     *((f"workbench.{name}",) for name in CORE.split()),

@@ -78,17 +78,19 @@ __all__ = [
 
 
 def show(tensor: Any = None) -> View | Watch | ShownSession:
-    """Show the graph behind a tensor, or the graph of a module's latest run.
+    """Show the graph behind a tensor, the graph of a module's latest run, or the program that XLA runs for a compiled step.
 
     Args:
-        tensor: a tensor or a module, of the engine or of PyTorch. By default, the last recording is shown.
+        tensor: a tensor or a module, of the engine or of PyTorch; a step that `engine.compile` returned, or its `explain()`. By default,
+            the last recording is shown.
 
     Returns:
         In a notebook an interactive view; elsewhere an object that prints itself as a table.
 
     Raises:
-        RuntimeError: no recorded op produced the tensor and it does not require grad; or the module has not run under a watch.
-        TypeError: it is neither a tensor nor a module.
+        RuntimeError: no recorded op produced the tensor and it does not require grad; the module has not run under a watch; or nothing has
+            been compiled yet.
+        TypeError: it is none of these.
 
     Example::
 
@@ -100,10 +102,13 @@ def show(tensor: Any = None) -> View | Watch | ShownSession:
             #0 leaf w: float32 2, no gradient yet
           #2 sum loss: float32 scalar, from #1
     """
+    from .programs import ask as programs
     from .session.surface import opened
     from .subjects.recordings import is_module, ran
     from .torch_models import is_tensor
 
+    if programs.is_compiled(tensor):
+        return caller.shown(programs.opened(tensor))
     if is_module(tensor):
         return caller.shown(ran(tensor, caller.names()))
     if is_tensor(tensor):

@@ -124,9 +124,23 @@ class GradScaler:
                 result = optimizer.step(**kwargs)
             finally:
                 del optimizer._found
+        elif any(devices.is_traced(x.array) for x in found):
+            result = self._step_unless(sum(found[1:], found[0]), optimizer, args, kwargs)
         else:
             result = None if sum(float(x.item()) for x in found) else optimizer.step(*args, **kwargs)
         state["stage"] = OptState.STEPPED
+        return result
+
+    @staticmethod
+    def _step_unless(found: Tensor, optimizer: Any, args: tuple, kwargs: dict) -> Any:
+        """Make the step and, where `found` is not 0, undo it: a traced step cannot decide."""
+        xp = devices.namespace(found.array)
+        changed = [p for group in optimizer.param_groups for p in group["params"] if p._grad is not None]
+        changed += [x for p in changed for x in optimizer.state[p].values() if isinstance(x, Tensor)]
+        before = [x.array.copy() for x in changed]
+        result = optimizer.step(*args, **kwargs)
+        for x, old in zip(changed, before, strict=True):
+            x.array[...] = xp.where(found.array != 0, old, x.array)
         return result
 
     def _step_that_scales(self, optimizer: Any, state: dict, scale: Tensor, args: tuple, kwargs: dict) -> Any:
@@ -167,6 +181,8 @@ class GradScaler:
                 if gpu := devices.list_kernels([scale.array]):
                     total: Any = sum(found[1:], found[0])
                     gpu.adapt(scale.array, tracker.array, total.array, self._growth_factor, self._backoff_factor, self._growth_interval)
+                elif any(devices.is_traced(x.array) for x in found):
+                    self._adapt_traced(scale.array, tracker.array, sum(found[1:], found[0]).array != 0)
                 else:
                     self._adapt(scale, tracker, any(float(x.item()) for x in found))
         self._per_optimizer_states = defaultdict(_new_state)
@@ -185,6 +201,14 @@ class GradScaler:
                 scale.fill_(grown)
             steps = 0
         tracker.fill_(steps)
+
+    def _adapt_traced(self, scale: Any, tracker: Any, found: Any) -> None:
+        """`_adapt` without decisions, for a traced step."""
+        xp = devices.namespace(scale)
+        steps, grown = tracker + 1, scale * self._growth_factor
+        grows = steps == self._growth_interval
+        scale[...] = xp.where(found, scale * self._backoff_factor, xp.where(grows & xp.isfinite(grown), grown, scale))
+        tracker[...] = xp.where(found | grows, 0, steps)
 
     # -- gradients -------------------------------------------------------------------------------------------------------------
 
@@ -209,11 +233,13 @@ class GradScaler:
             for grad in grads:
                 versions.note_write(grad.array, "unscale_")
             return Tensor._wrap(gpu.unscale([grad.array for grad in grads], scale.array))
-        inverse, bad = float(numpy.float32(1 / float(scale.item()))), False
+        traced = devices.is_traced(scale.array)
+        inverse: Any = scale.double().reciprocal().float() if traced else float(numpy.float32(1 / float(scale.item())))
+        bad: Any = False
         for grad in grads:
             xp = devices.namespace(grad.array)
             bad = xp.logical_or(bad, xp.logical_not(xp.all(xp.isfinite(grad.array))))
-            if inverse != 1.0:
+            if traced or inverse != 1.0:
                 grad.mul_(inverse)
         return Tensor._wrap(xp.asarray(bad, numpy.float32))
 

@@ -36,7 +36,8 @@ def polynomial(x: Any, n: Any, family: str, order: int = 0) -> Any:
     out = lib.zeros(x.shape, kind)
     if not x.size:
         return out
-    most = lib.where(lib.isfinite(degree), degree, -1).max()
+    n = n if hasattr(n, "dtype") else numpy.asarray(n)
+    most = module_of(n).where(module_of(n).isfinite(n), n, -1).max()
     (a0, b0), step = _FAMILIES[family]
     # values at the previous and the current degree, for each order of derivative up to `order`
     before, now = [lib.zeros_like(x)] * (order + 1), [lib.ones_like(x), *[lib.zeros_like(x)] * order]

@@ -250,8 +250,10 @@ def _axis(x: Any, dim: int) -> int:
 
 
 def module_of(x: Any) -> Any:
-    """Return the array library of an array: NumPy or CuPy."""
-    return numpy if isinstance(x, (numpy.ndarray, numpy.generic)) else import_module("cupy")
+    """Return the array library of an array: NumPy or CuPy, or the functions of traced arrays."""
+    if isinstance(x, (numpy.ndarray, numpy.generic)):
+        return numpy
+    return getattr(x, "library", None) or import_module("cupy")  # a traced array names its own
 
 
 def _along(fn: Callable) -> Callable:
@@ -309,7 +311,9 @@ def new_zeros(beside: Any, shape: tuple, dtype: Any = None) -> Any:
 
 def read_through(x: Any, path: tuple) -> Any:
     """Return the view of `x` at the end of a path of view ops, `((op, attrs), ...)`."""
-    xp = import_module(f"{__package__}.{'cpu' if module_of(x) is numpy else 'gpu.namespace'}")
+    library = module_of(x)
+    backend = {"numpy": "cpu", "cupy": "gpu.namespace"}.get(getattr(library, "__name__", ""))
+    xp = library if backend is None else import_module(f"{__package__}.{backend}")
     x = module_of(x).asarray(x)  # a NumPy scalar has no views
     for op, attrs in path:
         if op.name == "strided_view" and (isinstance(x.base, x.__class__) or (x.shape, told_strides(x), 0) != attrs["source"]):

@@ -141,6 +141,8 @@ def prepared(xp: Any, forward: Callable, arrays: list, nodes: list, attrs: dict)
     if inside.__class__ is not Namespace:
         if inside is meta.space and xp is not inside:  # a meta tensor among the attributes, such as an index
             raise Refused("Tensor on device meta is not on the expected device cpu!")
+        if devices.traced_array is not None and inside is devices.traced_array.library:  # a traced index of an array that is known
+            xp = inside
         return xp, at_work(xp, forward), arrays, nodes
     arrays, nodes = entered(inside.level, arrays, nodes)
     if space(attrs) is inside:  # such as `x[i]` where only i differs between samples: NumPy cannot run it

@@ -28,7 +28,7 @@ from .tensor import Tensor
 
 _FAST = quick.DTYPES
 _seen: list = []  # callbacks for each new node on the tape, which only `_run` calls: see `noting`
-_ARRAYS = frozenset(("ndarray", "Batched", "Meta"))  # the array classes of NumPy and CuPy, of vmap, and of the meta device
+_ARRAYS = frozenset(("ndarray", "Batched", "Meta", "Traced"))  # the array classes of NumPy and CuPy, vmap, the meta device, and XLA
 _mode = tape.mode
 
 

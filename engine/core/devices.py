@@ -19,6 +19,7 @@ from ..base.errors import Refused
 
 gpu: Any = None  # the CUDA backend, loaded at the first use of a GPU
 gpu_array: Any = None  # the class of its arrays
+traced_array: Any = None  # the class of the arrays of a step that is traced for XLA, once one has been
 several = False  # whether there are several GPUs
 mixed = False  # whether there are arrays other than NumPy's: on a GPU, on the meta device, or batched by vmap
 
@@ -147,6 +148,19 @@ def cuda() -> Any:
     return gpu
 
 
+def tracing() -> Any:
+    """Return the class of traced arrays, imported with JAX at the first use. Raises ImportError without JAX."""
+    global traced_array, mixed
+    if traced_array is None:
+        traced_array, mixed = importlib.import_module("engine.backends.xla").Traced, True
+    return traced_array
+
+
+def is_traced(array: Any) -> bool:
+    """Whether an array belongs to a step that is being traced for XLA, so that its values are unknown."""
+    return traced_array is not None and array.__class__ is traced_array
+
+
 def list_kernels(arrays: list) -> Any:
     """Return the GPU's kernels for lists of arrays, `backends.gpu.optim`, if all of these arrays are for them; else None."""
     kernels = importlib.import_module("engine.backends.gpu.optim") if gpu is not None and arrays else None
@@ -168,16 +182,21 @@ def making(place: Any) -> Any:
 
 
 def known(condition: Any) -> bool:
-    """Whether a condition is known to be true: False on the meta device, which has no data, so that data checks are skipped there."""
+    """Whether a condition is known to be true: False on the meta device and in a traced step, so that data checks are skipped there."""
     array = getattr(condition, "array", condition)
-    return array.__class__ is not Meta and bool(array)
+    return array.__class__ is not Meta and not known_later(array) and bool(array)
+
+
+def known_later(array: Any) -> bool:
+    """Whether an array's values are known only when a compiled step runs."""
+    return traced_array is not None and array.__class__ is traced_array
 
 
 def require(condition: Any, kind: type[Exception], text: str) -> None:
-    """Raise an error unless a condition, an array of bools, is True everywhere: on a GPU when the host next waits, on meta never."""
+    """Raise an error unless an array of bools is True everywhere: on a GPU when the host next waits, on meta, or traced, never."""
     if gpu is not None and namespace(condition) is gpu:
         gpu.faults.require(condition, RuntimeError if kind is Refused else kind, text)
-    elif condition.__class__ is not Meta and not bool(condition.all()):
+    elif condition.__class__ is not Meta and not known_later(condition) and not bool(condition.all()):
         raise kind(text)
 
 
@@ -206,6 +225,8 @@ def namespace(array: Any) -> Any:
         return array.level.xp
     if array.__class__ is Meta:
         return meta.space
+    if array.__class__ is traced_array:
+        return array.library
     if gpu is None or isinstance(array, (numpy.ndarray, numpy.generic)) or not hasattr(array, "dtype"):
         return cpu
     return gpu
@@ -217,6 +238,8 @@ def of(array: Any) -> device:
         array = array.inner
     if array.__class__ is Meta:
         return META
+    if array.__class__ is traced_array:
+        return CPU
     return CPU if isinstance(array, (numpy.ndarray, numpy.generic)) else _of_gpu(array.data.device_id)
 
 
@@ -247,7 +270,8 @@ def beside(*values: Any) -> Any:
 
 
 def address(array: Any) -> int:
-    """The address of the first element."""
+    """The address of the first element; of a traced array, of what stands for it."""
+    array = array.layout if known_later(array) else array
     return array.__array_interface__["data"][0] if isinstance(array, numpy.ndarray) else array.data.ptr
 
 
@@ -264,6 +288,8 @@ def common(arrays: list, name: str) -> Any:
             return gpu
     if any(a.__class__ is Batched for a in arrays):
         return space(arrays)
+    if traced_array is not None and any(a.__class__ is traced_array for a in arrays):
+        return traced_array.library
     placed = [a for a in arrays if hasattr(a, "dtype") and not isinstance(a, numpy.generic)]
     kinds = {a.__class__ for a in placed}
     if kinds == {numpy.ndarray}:

@@ -361,7 +361,7 @@ def apart(target: Tensor, operand: Tensor, op: Any) -> Tensor:
 
 def refuse_shared(a: Any, b: Any, name: str, scatters: bool) -> None:
     """Raise RuntimeError if a write to `a` changes `b` at other positions, or, if the op scatters, at any position."""
-    if versions.storage(a) is not versions.storage(b):
+    if versions.storage(a) is not versions.storage(b) or devices.is_traced(a):  # a traced step has passed this check when it ran eagerly
         return
     itself = a is b and scatters
     if isinstance(a, Batched) and isinstance(b, Batched):
@@ -429,6 +429,9 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         )
     if value.__class__ is Batched and array.__class__ is not Batched:
         raise Unbatchable(UNWRITTEN)
+    if value.__class__ is devices.traced_array and array.__class__ is numpy.ndarray:
+        _trace(target)
+        array = target.array
     if 0 in (memory := versions.whole(array)).strides:
         refuse_overlap(memory, name)
     once = None if target._view is None or array.flags.c_contiguous else _once(array, value)
@@ -448,6 +451,18 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
         if node is None and target.node is not None:
             node = _constant(target)
         rebase(target, node, once)
+
+
+def _trace(target: Tensor) -> None:
+    """Turn the memory of a tensor that a traced step made, and all its views, into a traced array."""
+    base = target._base or target
+    base.array = devices.traced_array.library.asarray(base.array)
+    for view in live(base._views):
+        path, link = [], view._view[1]
+        while link is not None:
+            link, step = link
+            path.append(step)
+        view.array = base.array.library.read_through(base.array, tuple(path[::-1]))
 
 
 def _narrowed(node: Any, array: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -170,6 +171,13 @@ class Philox(Generator):
         return self
 
 
+class _Drawing(threading.local):
+    """What draws in this thread instead of `kernels_random`, while a step is compiled."""
+
+    by: Any = None
+
+
+drawing = _Drawing()
 default_generator = Generator()
 default_generator.seed()
 _of_gpus: dict[int, Philox] = {}  # the default generators of GPUs, made at their first use

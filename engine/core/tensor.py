@@ -190,7 +190,7 @@ class Tensor:
 
     @property
     def is_cuda(self) -> bool:
-        return not isinstance(self.array, numpy.ndarray)
+        return not isinstance(self.array, numpy.ndarray) and self.array.__class__ is not devices.traced_array
 
     @property
     def is_meta(self) -> bool:
@@ -397,6 +397,8 @@ class Tensor:
         return (host.astype(numpy.float32) if self.dtype is dtypes.bfloat16 else host).tolist()
 
     def _host(self) -> numpy.ndarray:
+        if devices.is_traced(self.array):
+            return self.array.__array__()  # raises: its values are not known
         return self.array if self.array.__class__ is numpy.ndarray else devices.move(self.array, devices.CPU)
 
     def _readable(self) -> Any:

@@ -82,7 +82,7 @@ class Module:
         return None if self._hooks is None else self._hooks.full
 
     _call_impl = _wrapped_call_impl = __call__  # PyTorch's names
-    _compiled_call_impl = None  # nothing is compiled
+    _compiled_call_impl = None
 
     def _replicate_for_data_parallel(self) -> Self:
         """Return a copy with its own tables and without parameters, which the caller sets as plain tensors."""
@@ -396,9 +396,6 @@ class Module:
     def to_empty(self, *, device: Any, recurse: bool = True) -> Module:
         """Move to a device without copying; the values of parameters and buffers are uninitialized."""
         return self._apply(lambda t: moving.unset(t, device), recurse)
-
-    def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Accepted for PyTorch compatibility, without effect: calls always run eagerly."""
 
     def share_memory(self) -> Module:
         """Move parameters and buffers to memory shared with forked processes."""

@@ -4,7 +4,7 @@ import math
 
 from ..base import dtypes
 from ..core.create import full
-from ..core.devices import known
+from ..core.devices import known, known_later
 from ..core.from_data import tensor
 from ..core.op import Op, composite
 from ..core.tensor import Tensor
@@ -50,7 +50,7 @@ def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reducti
     if any(known((x < 0).any()) for x in (inputs, lengths)): raise RuntimeError(f"ctc_loss: lengths must not be negative, but got {inputs.tolist()} and {lengths.tolist()}")
     if inputs.numel() and known(inputs.max() > steps): raise RuntimeError(f"Expected input_lengths to have value at most {steps}, but got value {int(inputs.max())}")
     if targets.is_floating_point(): raise RuntimeError("targets must be integral")
-    longest = int(lengths.max()) if lengths.numel() and not lengths.is_meta else 0
+    longest = 0 if not lengths.numel() or lengths.is_meta or known_later(lengths.array) and targets.ndim == 2 else int(lengths.max())
     if targets.ndim == 1 and not (lone and targets.numel() == longest):
         if targets.numel() != int(lengths.sum()): raise RuntimeError(f"Expected {int(lengths.sum())} targets in a row, the sum of target_lengths, but got {targets.numel()}")
         rows, at = full((n, max(longest, 1)), blank, dtype=dtypes.int64, device=targets.device), 0

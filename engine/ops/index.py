@@ -19,7 +19,7 @@ from ..base import dtypes, errors, observe
 from ..base.errors import Refused, warn
 from ..base.layout import as_indexed
 from ..core import devices, inplace, rules, tape, versions
-from ..core.devices import common, look, namespace
+from ..core.devices import common, known_later, look, namespace
 from ..core.op import RULES_ONLY, Linear, Op
 from ..core.tensor import Tensor, define
 from .cast import cast
@@ -263,7 +263,7 @@ def _index_array(item: Any, beside: Any) -> Any:
     if found.dtype not in _INDICES:
         raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
     here, there = namespace(found), namespace(beside)
-    if beside.__class__ is Meta: return found  # a mask in memory selects a known number of elements
+    if beside.__class__ is Meta or known_later(beside): return found  # a mask in memory selects a known number of elements
     if found.__class__ is Meta: raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     return found if here is there or found.__class__ is Batched else there.asarray(found)
 

@@ -58,7 +58,8 @@ def _drawing(device, generator=None):
     if generator is not None and device.type in ("cpu", "cuda") and generator.device.type != device.type:
         raise RuntimeError(f"Expected a '{device.type}' device type for generator but found '{generator.device.type}'")
     on_gpu = device.type == "cuda" and devices.cuda() is not None
-    return importlib.import_module("engine.backends.gpu.random") if on_gpu else kernels_random, random.generator_of(device) if generator is None else generator
+    draws = random.drawing.by or (importlib.import_module("engine.backends.gpu.random") if on_gpu else kernels_random)
+    return draws, random.generator_of(device) if generator is None else generator
 
 
 def _drawn(draws, n, dtype, name, device, generator):
@@ -225,7 +226,7 @@ def poisson(input, generator=None):
     if input.is_meta: return _with(empty_like(input.detach()), input, name="Poisson")
     host = input._host()
     if (host < 0).any(): raise RuntimeError("invalid Poisson rate, expected rate to be non-negative")
-    drawn = kernels_random.poisson(_drawing(input.device, generator)[1], host.reshape(-1).astype(float))
+    drawn = (random.drawing.by or kernels_random).poisson(_drawing(input.device, generator)[1], host.reshape(-1).astype(float))
     return _with(made(drawn.astype(host.dtype).reshape(host.shape), input.device), input, name="Poisson")
 
 
@@ -236,8 +237,8 @@ def binomial(count, prob, generator=None):
         if not x.is_floating_point(): raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {x.dtype.name}")
     if count.is_meta: return count + prob
     n, p = numpy.broadcast_arrays(count._host().astype(float), prob._host().astype(float))
-    source = _drawing(count.device, generator)[1]
-    drawn = [kernels_random.binomial(source, a, b) for a, b in zip(n.ravel().tolist(), p.ravel().tolist(), strict=True)]
+    draws, source = random.drawing.by or kernels_random, _drawing(count.device, generator)[1]
+    drawn = [draws.binomial(source, a, b) for a, b in zip(n.ravel().tolist(), p.ravel().tolist(), strict=True)]
     return made(numpy.array(drawn).reshape(n.shape).astype(count.array.dtype), count.device)
 
 

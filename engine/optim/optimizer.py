@@ -15,6 +15,7 @@ import numpy
 
 from ..autograd import enable_grad
 from ..backends.coo import Coo
+from ..backends.reference import module_of
 from ..base import dtypes, observe
 from ..core import devices, inplace
 from ..core.tape import Handle
@@ -341,7 +342,7 @@ class Optimizer:
 
     def _spare(self, xp: Any, like: Any, n: int) -> list:
         """Return `n` scratch arrays like this one, kept between steps; the next parameter overwrites them."""
-        if like.__class__ is recorded.Cell:
+        if like.__class__ in (recorded.Cell, devices.traced_array):
             return [xp.empty_like(like) for _ in range(n)]
         key = (like.shape, like.dtype, devices.of(like))
         spare = self._scratch.setdefault(key, [])
@@ -461,7 +462,7 @@ def _cast(param: Tensor, value: Any, key: Any = None, counted_there: bool = Fals
 
 def library(array: Any) -> Any:
     """Return NumPy or CuPy itself, whose functions support `out=`; the ops' namespaces may not."""
-    return numpy if isinstance(array, numpy.ndarray) else importlib.import_module("cupy")
+    return module_of(array)
 
 
 def as_real(array: Any) -> Any:

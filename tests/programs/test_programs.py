@@ -58,6 +58,15 @@ def test_losses_are_those_of_pytorch(name, dtype, ours):
     compare(ours[f"{name} {dtype}"], STORED[f"{name} {dtype}"], TOLERANCE[dtype])
 
 
+@pytest.mark.long
+def test_compiled_modules_have_the_same_losses():
+    found = answers("compiled", "distillation", "lenet", "gpt", "vae", "lstm_language_model", "siamese")
+    counts = found.pop("compiled")
+    assert counts["eager"] == [] and counts["programs"] >= 12
+    for key, losses in found.items():
+        compare(losses, STORED[key], TOLERANCE[key.split()[1]])
+
+
 @pytest.mark.torch
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("name", NAMES)

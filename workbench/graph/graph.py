@@ -203,7 +203,7 @@ def arrange(recording: Recording, sources: source.Sources, scope_names: Mapping[
     tops = _tidied(r, tops, sources, intern)
     if len(set(r.cells.values())) > 1:
         tops = _by_cell(r, tops)
-    return _numbered(r, tops)
+    return numbered(r, tops)
 
 
 def _seal(r: Recording, box: Box, intern: Any) -> None:
@@ -440,7 +440,8 @@ def _by_cell(r: Recording, items: list) -> list:
     return out
 
 
-def _numbered(r: Recording, tops: list) -> tuple[list[protocol.Group], list[int]]:
+def numbered(r: Recording, tops: list) -> tuple[list[protocol.Group], list[int]]:
+    """The groups of a tree of boxes and rows, and the innermost group of each row."""
     groups: list[protocol.Group] = []
     depth: list[int] = []
     group = [-1] * r.count

@@ -235,8 +235,10 @@ def _totals(times: Times, keys: Iterable, label: Any) -> list[Total]:
 
 
 def cost(recording: Recording) -> Cost | None:
-    """Estimate the cost of recording; None if nothing was timed, or if calibration is impossible because this thread is being recorded."""
+    """Estimate the cost of recording; None if there is none, or if calibration is impossible because this thread is being recorded."""
     r = recording
+    if not r.slowed:
+        return None
     ops = int(numpy.count_nonzero(~numpy.isnan(numpy.array(r.took[: r.count]))))
     if not ops and not len(r.steps) or observe.current is not None and calibrated.cache_info().currsize == 0:
         return None

@@ -10,7 +10,7 @@ import numpy
 from engine.core.tensor import Tensor
 from engine.nn import Module
 
-from .. import inspector
+from .. import inspector, programs
 
 STRIP = 24  # maximum rows and columns of the small heat map
 ROWS = 24  # maximum number of a module's parameters listed
@@ -21,6 +21,7 @@ def register(shell: Any) -> None:
     formatter = shell.display_formatter.formatters["text/html"]
     formatter.for_type(Tensor, html)
     formatter.for_type(Module, module_html)
+    formatter.for_type_by_name("engine.compiler.explain", "Explanation", programs.html)  # its module is not imported without JAX
 
 
 def html(tensor: Tensor) -> str:

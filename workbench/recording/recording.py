@@ -79,6 +79,7 @@ class Recording:
     Result arrays are kept up to `keep` bytes, dropping the oldest first, so that a node can be inspected after its cell has ended.
     """
 
+    slowed = True  # the recorder took time while the code ran
     distance: list[float] | None = None  # when comparing two recordings, the distance between each row's values
 
     @property

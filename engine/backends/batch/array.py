@@ -309,10 +309,11 @@ def space(*arguments: Any) -> Any:
                 found, innermost = a.level.xp, a.level.number
         elif a.__class__ is not numpy.ndarray:
             module = type(a).__module__
-            backend = "gpu.namespace" if module.startswith("cupy") else "meta" if module.startswith("engine.backends.meta") else backend
+            own = next((name for name in ("meta", "xla") if module.startswith(f"engine.backends.{name}")), backend)
+            backend = "gpu.namespace" if module.startswith("cupy") else own
     if found is None:
         found = import_module(f"engine.backends.{backend}")
-    return found.space if backend == "meta" and found.__class__ is ModuleType else found
+    return found.space if backend in ("meta", "xla") and found.__class__ is ModuleType else found
 
 
 def changed(x: Any, fn: Callable) -> Any:

@@ -65,7 +65,7 @@ def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Tensor, 
     if gpu := devices.list_kernels([total_norm.array, *grads]):
         gpu.clip(grads, float(max_norm), total_norm.array)
     else:
-        if total_norm.is_cuda:  # a factor of 1 is applied too, as in PyTorch: the host does not wait for the norm
+        if total_norm.is_cuda or devices.is_traced(total_norm.array):  # the host does not wait for the norm: it applies a factor of 1 too
             xp, total = devices.namespace(total_norm.array), total_norm.array.astype(numpy.float64)
             scale = xp.minimum(float(max_norm) / (total + 1e-6), 1.0)
         else:

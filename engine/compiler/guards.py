@@ -1,0 +1,80 @@
+"""Guards: what a compiled program takes for granted about the objects that the step reads, checked before each call."""
+
+from __future__ import annotations
+
+from types import CellType
+from typing import Any
+
+from ..core.tensor import Tensor
+from .discovery import Discovery, is_plain
+
+_MISSING = object()
+
+
+class Guards:
+    """A list of values in dicts and variables that must stay as they were."""
+
+    def __init__(self, found: Discovery, read: list[tuple[Any, Any, Any, str]]) -> None:
+        self.entries: list[tuple[dict, Any, Any, str]] = []
+        self.cells: list[tuple[CellType, Any, str]] = []
+        self.sizes: list[tuple[Any, int, str]] = []
+        self.grads: list[tuple[Any, bool]] = []
+        for holder, key, value, words in read:
+            if isinstance(holder, CellType):
+                self.cells.append((holder, value, words))
+            else:
+                self.entries.append((holder, key, value, words))
+        for m in found.modules.values():
+            name = type(m).__name__
+            self._hold(m.__dict__, {k: v for k, v in m.__dict__.items() if is_plain(v)}, f"of {name}")
+            for table in (m._parameters, m._buffers, m._modules):
+                self._hold(table, table, f"of {name}")
+                self.sizes.append((table, len(table), f"the tensors and modules of {name}"))
+        for o in found.optimizers.values():
+            name = type(o).__name__
+            self.sizes.append((o.param_groups, len(o.param_groups), f"the parameter groups of {name}"))
+            for group in o.param_groups:
+                self._hold(
+                    group, {k: v for k, v in group.items() if is_plain(v) and not (k == "lr" and isinstance(v, float))}, f"of {name}"
+                )
+                self.sizes.append((group["params"], len(group["params"]), f"the parameters of {name}"))
+
+    def watch_grads(self, leaves: list[Tensor]) -> None:
+        """Add that these tensors have a gradient, or have none, as now."""
+        self.grads = [(t, t._grad is None) for t in leaves if t.node is not None]
+
+    def _hold(self, holder: dict, values: dict, words: str) -> None:
+        self.entries += [(holder, key, value, f"{key!r} {words}") for key, value in values.items()]
+
+    def hold(self) -> bool:
+        """Whether everything is as it was."""
+        for holder, key, value, _ in self.entries:
+            now = holder.get(key, _MISSING)
+            if now is not value and not _equal(now, value):
+                return False
+        for cell, value, _ in self.cells:
+            if cell.cell_contents is not value and not _equal(cell.cell_contents, value):
+                return False
+        return all(len(x) == n for x, n, _ in self.sizes) and all((p._grad is None) == none for p, none in self.grads)
+
+    def restore(self) -> None:
+        """Put back what the trace has changed."""
+        for holder, key, value, _ in self.entries:
+            if holder.get(key, _MISSING) is not value:
+                holder[key] = value
+        for cell, value, _ in self.cells:
+            cell.cell_contents = value
+
+    def broken(self) -> str:
+        """Name the first thing that is not as it was."""
+        for holder, key, value, words in self.entries:
+            if not _equal(holder.get(key, _MISSING), value):
+                return words
+        for cell, value, words in self.cells:
+            if not _equal(cell.cell_contents, value):
+                return words
+        return next((words for x, n, words in self.sizes if len(x) != n), "which parameters have a gradient")
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return a is b or a.__class__ is b.__class__ and not isinstance(a, Tensor) and is_plain(a) and a == b
