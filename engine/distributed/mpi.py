@@ -163,7 +163,7 @@ class MpiCommunicator(Communicator):
 
     def __init__(self, comm: Any) -> None:
         comm.Set_errhandler(mpi().ERRORS_RETURN)
-        self.comm, self.rank, self.size = comm, comm.Get_rank(), comm.Get_size()
+        self.comm, self.rank, self.size, self._byte = comm, comm.Get_rank(), comm.Get_size(), mpi().BYTE
 
     def _post(self, name: str, *arguments: Any, keep: tuple = ()) -> _Sent:
         with LOCK:
@@ -179,10 +179,11 @@ class MpiCommunicator(Communicator):
         array = array.view(numpy.uint8)
         return self._post("Ibcast", array, root, keep=(array,))
 
-    def all_gather(self, array: numpy.ndarray, out: numpy.ndarray, counts: Sequence[int] | None = None) -> Request:
-        array, out = array.view(numpy.uint8), out.view(numpy.uint8)
+    def all_gather(self, array: Any, out: Any, counts: Sequence[int] | None = None) -> Request:
+        if isinstance(array, numpy.ndarray):
+            array, out = array.view(numpy.uint8), out.view(numpy.uint8)
         if counts is None:
-            return self._post("Iallgather", array, out, keep=(array, out))
+            return self._post("Iallgather", [array, self._byte], [out, self._byte], keep=(array, out))
         return self._post("Iallgatherv", array, [out, list(counts)], keep=(array, out))
 
     def reduce_scatter(self, array: numpy.ndarray, out: numpy.ndarray, op: ReduceOp) -> Request:
