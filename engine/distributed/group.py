@@ -473,10 +473,12 @@ class ProcessGroup:
         if len(alike) == 1:
             alike = {text: [rank] for rank, text in zip(self.ranks, texts, strict=True)}
         calls = "; ".join(f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} called {text}" for text, ranks in alike.items())
-        raise DistBackendError(
+        error = DistBackendError(
             f"the processes called different collectives: {calls}. All must call the same, in the same order, with tensors of the same "
             "size and dtype"
         )
+        error.calls = calls
+        raise error
 
     # -- collectives on flat contiguous arrays -----------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from .reductions import ReduceOp
 LOCK = threading.RLock()  # MPI is started with THREAD_SERIALIZED
 MISSING = 'several processes need MPI, which is not installed: pip install "gradient-workbench[cluster]"'
 _HEADER = 2  # numbers before a message: dtype and size
+_RING = 16  # processes up to which a ring reduces fastest; with more, its many messages cost more than it saves
 _runtime: ModuleType | None = None
 
 
@@ -43,6 +44,8 @@ def _started() -> ModuleType:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no library
         raise RuntimeError(MISSING) from error
+    if int(os.environ.get("OMPI_COMM_WORLD_SIZE", _RING + 1)) <= _RING:  # else Open MPI reduces in place over a tree, in twice the time
+        os.environ.setdefault("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1")
     if not MPI.Is_initialized():
         MPI.Init_thread(MPI.THREAD_SERIALIZED)
     for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
