@@ -297,7 +297,10 @@ class ProcessGroup:
         self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None,
         put: Put | None = None,
     ) -> Work:  # fmt: skip
-        """Begin a collective that writes into `tensors` by `put(what the steps return, the line)`. `op` and `like`, an array, are for its record."""
+        """Begin a collective that writes into `tensors` by `put(what the steps return, the line)`.
+
+        `op` and `like`, an array, are for its record.
+        """
         if os.getpid() != self._process:
             raise RuntimeError(f"{name}: a forked process, such as a worker of a DataLoader, can't call collectives of its parent's group")
         kind, count, nbytes = (None, _FREE, 0) if like is None else (like.dtype, like.size, like.nbytes)
