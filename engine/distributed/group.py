@@ -294,9 +294,8 @@ class ProcessGroup:
     # -- running -----------------------------------------------------------------------------------------------------------------
 
     def start(
-        self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None,
-        put: Put | None = None,
-    ) -> Work:  # fmt: skip
+        self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None, put: Put | None = None
+    ) -> Work:
         """Begin a collective that writes into `tensors` by `put(what the steps return, the line)`.
 
         `op` and `like`, an array, are for its record.
@@ -314,7 +313,7 @@ class ProcessGroup:
             self._queue.append(work)
             first = len(self._queue) == 1
             if not first:  # send its frame now; the rest follows once all earlier ones are over
-                work._request = next(steps, None)
+                work._request, work._moved = next(steps, None), time.monotonic()
         if first:
             self.advance()
         return work
