@@ -293,9 +293,7 @@ class ProcessGroup:
 
     # -- running -----------------------------------------------------------------------------------------------------------------
 
-    def start(
-        self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None, put: Put | None = None
-    ) -> Work:
+    def start(self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None, put: Put | None = None) -> Work:
         """Begin a collective that writes into `tensors` by `put(what the steps return, the line)`.
 
         `op` and `like`, an array, are for its record.
@@ -435,18 +433,18 @@ class ProcessGroup:
     def _meet(
         self, name: str, array: Any = None, op: ReduceOp | None = None, root: int = -1, own: bool = False, rides: bool = True,
         count: int = 0,
-    ) -> Generator[Request, None, tuple[list[int], list[numpy.ndarray] | None]]:  # fmt: skip
-        """Exchange frames. Returns the number of values in each process, and the data if it was small enough for the frames.
+    ) -> Generator[Request, None, tuple[list[int], Any]]:  # fmt: skip
+        """Exchange frames. Returns the number of values in each process, and rows of data if it was small enough for the frames, else None.
 
         With `own`, these numbers may differ. Raises DistBackendError in all processes if the calls differ.
         """
         size, n = count if array is None else array.size, len(self.ranks)
         if n == 1:
             return [size], None if array is None else array[None]
-        kind, item = (-1, 0) if array is None else (_KINDS[array.dtype], array.itemsize)
+        kind = -1 if array is None else _KINDS[array.dtype]
         frame = _FRAME.pack(self._count, _NUMBERS[name], -1 if op is None else op._value_, kind, _FREE if own else size, root, size)
-        rides = rides and isinstance(array, numpy.ndarray)
-        whole = frame + array.tobytes() if rides and size * item <= self._room else frame
+        data = array if rides and isinstance(array, numpy.ndarray) else None
+        whole = frame if data is None or data.nbytes > self._room else frame + data.tobytes()
         width, call, common = _FRAME.size + self._room, self.calls[-1], frame[:_OWN]
         found = bytearray(n * width)
         yield self.frames.all_gather(whole.ljust(width, b"\0"), found)
@@ -455,11 +453,11 @@ class ProcessGroup:
             if not found.startswith(common, start):
                 yield from self._differ(call)
         sizes = [_FRAME.unpack_from(found, start)[-1] for start in starts] if own else [size] * n
-        if not rides or max(sizes) * item > self._room:
+        if data is None or max(sizes) * data.itemsize > self._room:
             return sizes, None
         if own:
-            return sizes, [numpy.frombuffer(found, array.dtype, m, start + _FRAME.size) for m, start in zip(sizes, starts, strict=True)]
-        return sizes, numpy.ndarray((n, size), array.dtype, found, _FRAME.size, (width, item))
+            return sizes, [numpy.frombuffer(found, data.dtype, m, start + _FRAME.size) for m, start in zip(sizes, starts, strict=True)]
+        return sizes, numpy.ndarray((n, size), data.dtype, found, _FRAME.size, (width, data.itemsize))
 
     def _differ(self, call: Call) -> Generator[Request, None, None]:
         """Raise an error with the calls of all processes and their lines."""
