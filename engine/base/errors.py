@@ -40,9 +40,12 @@ def in_tool() -> bool:
     return False
 
 
-def user_frame() -> FrameType | None:
-    """Return the innermost frame outside the engine and the hidden folders, which runs the user's line."""
-    frame: FrameType | None = sys._getframe(1)
+def user_frame(skip: int = 1) -> FrameType | None:
+    """Return the innermost frame outside the engine and the hidden folders, which runs the user's line.
+
+    The caller may `skip` frames that are the engine's: Python makes an object of each frame that is looked at.
+    """
+    frame: FrameType | None = sys._getframe(skip)
     while frame is not None and frame.f_code.co_filename.startswith(_hidden):
         frame = frame.f_back
     return frame

@@ -29,14 +29,16 @@ if TYPE_CHECKING:
     from .tensor import Tensor
 
 
-def note_write_to(target: Tensor, op_name: str, recorded: bool = False, kept: Tensor | None = None) -> None:
+def note_write_to(
+    target: Tensor, op_name: str, recorded: bool = False, kept: Tensor | None = None, line: tuple[Any, int] | None = None
+) -> None:
     """Record a write to the tensor's memory by increasing the version of its storage, unless the tensor was made by `.data`.
 
     If the write is not recorded, so that no `rebase` follows, the nodes of all views but `kept` are derived again from the base.
     """
     base = target if target._view is None else target._view[0]
     if not base._apart:
-        versions.note_write(target.array, op_name)
+        versions.note_write(target.array, op_name, line=line)
     if base._views and not recorded:
         for view in live(base._views):
             if view is not kept:

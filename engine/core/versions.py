@@ -63,8 +63,11 @@ def version_at(identity: int) -> int:
     return 0 if write is None else write.version
 
 
-def note_write(array: Any, op_name: str, at: int | None = None) -> None:
-    """Record that `op_name` has just written the storage of `array`. Its version increases by one, or becomes `at`."""
+def note_write(array: Any, op_name: str, at: int | None = None, line: tuple[Any, int] | None = None) -> None:
+    """Record that `op_name` has just written the storage of `array`. Its version increases by one, or becomes `at`.
+
+    `line` is the code and line to name, if it is not where the program is now.
+    """
     global last_write
     owner = storage(array)
     key = id(owner)
@@ -73,8 +76,9 @@ def note_write(array: Any, op_name: str, at: int | None = None) -> None:
         write = _writes[key] = Write(owner)
     write.version = write.version + 1 if at is None else at
     last_write = write.time = tick()
-    frame = errors.user_frame()
-    write.op, write.line = op_name, (frame.f_code, frame.f_lineno) if frame is not None else None
+    if line is None and (frame := errors.user_frame()) is not None:
+        line = frame.f_code, frame.f_lineno
+    write.op, write.line = op_name, line
 
 
 def check(node: Any) -> None:

@@ -15,7 +15,7 @@ from ..core import devices, inplace
 from ..core.tensor import Tensor
 from . import reductions
 from .errors import DistBackendError
-from .group import TAGS, ProcessGroup, Received, Steps, Work, flat
+from .group import TAGS, Line, ProcessGroup, Put, Received, Steps, Work, flat
 from .reductions import ReduceOp
 from .world import GroupMember, get_rank, resolve
 
@@ -33,15 +33,15 @@ def _list(xs: Any, name: str) -> list:
     return list(xs)
 
 
-def _put(target: Tensor, values: Any, name: str) -> None:
-    """Write flat values into a tensor, unless they are its own memory."""
+def _put(target: Tensor, values: Any, line: Line, name: str) -> None:
+    """Write flat values into a tensor, unless they are its own memory. `line` called the collective."""
     array = target.array
     if not _is_memory_of(values, array):
         shaped = values.reshape(array.shape)
         if not isinstance(array, numpy.ndarray) and isinstance(shaped, numpy.ndarray):
             shaped = devices.move(shaped, devices.of(array))
         array[...] = shaped
-    inplace.note_write_to(target, name)
+    inplace.note_write_to(target, name, line=line)
 
 
 def _is_memory_of(values: Any, array: Any) -> bool:
@@ -64,17 +64,11 @@ def _outside(group: Any) -> bool:
 
 
 def _go(
-    group: ProcessGroup, async_op: bool, name: str, tensors: Sequence[Tensor], steps: Steps, put: Callable[[Any], None] | None = None,
+    group: ProcessGroup, async_op: bool, name: str, tensors: Sequence[Tensor], steps: Steps, put: Put | None = None,
     op: ReduceOp | None = None, like: Any = None,
 ) -> Work | None:  # fmt: skip
-    """Begin a collective that writes into `tensors` by `put(what the steps return)`, and wait for it unless `async_op`."""
-
-    def whole() -> Steps:
-        found = yield from steps
-        if put is not None:
-            put(found)
-
-    work = group.start(name, whole(), list(tensors), op, like)
+    """Begin a collective that writes into `tensors` by `put(what the steps return, the line)`, and wait for it unless `async_op`."""
+    work = group.start(name, steps, list(tensors), op, like, put)
     if async_op:
         group.wake()
         return work
@@ -112,7 +106,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: Any = None, a
     g = resolve(group)
     reductions.check(op, tensor.array.dtype, "all_reduce")
     x = _array(g, tensor)
-    return _go(g, async_op, "all_reduce", [tensor], g.all_reduce(x, op), lambda _: _put(tensor, x, "all_reduce"), op, x)
+    return _go(g, async_op, "all_reduce", [tensor], g.all_reduce(x, op), lambda _, line: _put(tensor, x, line, "all_reduce"), op, x)
 
 
 def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM, group: Any = None, async_op: bool = False) -> Work | None:
@@ -126,10 +120,10 @@ def all_reduce_coalesced(tensors: Sequence[Tensor], op: ReduceOp = ReduceOp.SUM,
         raise RuntimeError(f"all_reduce_coalesced: tensors must have one dtype, got {sorted({str(t.dtype) for t in tensors})}")
     x = numpy.concatenate([flat(t.array) for t in tensors])
 
-    def put(_: Any) -> None:
+    def put(_: Any, line: Line) -> None:
         at = 0
         for t in tensors:
-            _put(t, x[at : at + t.numel()], "all_reduce")
+            _put(t, x[at : at + t.numel()], line, "all_reduce")
             at += t.numel()
 
     return _go(g, async_op, "all_reduce", tensors, g.all_reduce(x, op), put, op, x)
@@ -145,9 +139,9 @@ def broadcast(
     g = resolve(group)
     source, x = _place(g, src, group_src, "src"), _array(g, tensor)
 
-    def put(_: Any) -> None:
+    def put(_: Any, line: Line) -> None:
         if g.rank() != source:
-            _put(tensor, x, "broadcast")
+            _put(tensor, x, line, "broadcast")
 
     return _go(g, async_op, "broadcast", [tensor], g.broadcast(x, source), put, like=x)
 
@@ -164,9 +158,9 @@ def reduce(
     reductions.check(op, tensor.array.dtype, "reduce")
     to, x = _place(g, dst, group_dst, "dst"), _array(g, tensor)
 
-    def put(_: Any) -> None:
+    def put(_: Any, line: Line) -> None:
         if g.rank() == to:
-            _put(tensor, x, "reduce")
+            _put(tensor, x, line, "reduce")
 
     return _go(g, async_op, "reduce", [tensor], g.reduce(x, to, op), put, op, x)
 
@@ -184,9 +178,9 @@ def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None,
     x = _array(g, tensor)
     whole = g.empty(x.size * g.size(), x)
 
-    def put(_: Any) -> None:
+    def put(_: Any, line: Line) -> None:
         for i, out in enumerate(outs):
-            _put(out, whole[i * x.size : (i + 1) * x.size], "all_gather")
+            _put(out, whole[i * x.size : (i + 1) * x.size], line, "all_gather")
 
     return _go(g, async_op, "all_gather", outs, g.all_gather(x, whole), put, like=x)
 
@@ -218,8 +212,8 @@ def all_gather_into_tensor(output_tensor: Tensor, input_tensor: Tensor, group: A
     if isinstance(x, numpy.ndarray) and _is_memory_of(x, whole):
         x = x.copy()
 
-    def put(_: Any) -> None:
-        _put(output_tensor, whole, "all_gather_into_tensor")
+    def put(_: Any, line: Line) -> None:
+        _put(output_tensor, whole, line, "all_gather_into_tensor")
 
     return _go(g, async_op, "all_gather", [output_tensor], g.all_gather(x, whole), put, like=x)
 
@@ -239,9 +233,9 @@ def gather(
         _same_sizes(outs, tensor, "gather")
     x = flat(tensor.array)
 
-    def put(found: Any) -> None:
+    def put(found: Any, line: Line) -> None:
         for out, values in zip(outs or (), found or (), strict=True):
-            _put(out, values, "gather")
+            _put(out, values, line, "gather")
 
     return _go(g, async_op, "gather", outs or [], g.gather(x, to), put, like=x)
 
@@ -274,7 +268,7 @@ def scatter(
     if parts is not None:
         _same_sizes(parts, tensor, "scatter")
     x, whole = flat(tensor.array), None if parts is None else numpy.concatenate([flat(p.array) for p in parts])
-    return _go(g, async_op, "scatter", [tensor], g.scatter(whole, source, x), lambda _: _put(tensor, x, "scatter"), like=x)
+    return _go(g, async_op, "scatter", [tensor], g.scatter(whole, source, x), lambda _, line: _put(tensor, x, line, "scatter"), like=x)
 
 
 def reduce_scatter(
@@ -326,9 +320,9 @@ def all_to_all(
     x, sizes = numpy.concatenate([flat(p.array) for p in parts]), [o.numel() for o in outs]
     found = numpy.empty(sum(sizes), x.dtype)
 
-    def put(_: Any) -> None:
+    def put(_: Any, line: Line) -> None:
         for out, values in zip(outs, numpy.split(found, numpy.cumsum(sizes)[:-1]), strict=True):
-            _put(out, values, "all_to_all")
+            _put(out, values, line, "all_to_all")
 
     return _go(g, async_op, "all_to_all", outs, g.all_to_all(x, found, [p.numel() for p in parts], sizes), put, like=x)
 
@@ -347,7 +341,7 @@ def all_to_all_single(
     parts = _lengths(input, input_split_sizes, g.size(), "input")
     x, found = flat(input.array), numpy.empty(output.numel(), output.array.dtype)
     steps = g.all_to_all(x, found, parts, outs)
-    return _go(g, async_op, "all_to_all", [output], steps, lambda _: _put(output, found, "all_to_all_single"), like=x)
+    return _go(g, async_op, "all_to_all", [output], steps, lambda _, line: _put(output, found, line, "all_to_all_single"), like=x)
 
 
 def _lengths(x: Tensor, sizes: Sequence[int] | None, n: int, name: str) -> list[int]:
@@ -428,7 +422,7 @@ def irecv(tensor: Tensor, src: int | None = None, group: Any = None, tag: int = 
         if values.dtype != kind or values.size != size:
             sent, expected = f"{values.size} {values.dtype}", f"{size} {kind}"
             raise DistBackendError(f"recv: rank {g.ranks[found]} sent {sent} values where rank {get_rank()} expected {expected}")
-        _put(tensor, values, "recv")
+        _put(tensor, values, None, "recv")
 
     return g.recv(source, _own_tag(tag), use, [tensor])
 

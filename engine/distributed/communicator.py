@@ -45,7 +45,7 @@ class Communicator(ABC):
 
     @abstractmethod
     def all_gather(self, array: Any, out: Any, counts: Sequence[int] | None = None) -> Request:
-        """Concatenate the arrays of all processes in `out`; `counts` are their numbers of bytes if they differ."""
+        """Concatenate the arrays of all processes, or their bytes, in `out`; `counts` are their numbers of bytes if they differ."""
 
     @abstractmethod
     def reduce_scatter(self, array: Any, out: Any, op: ReduceOp) -> Request:

@@ -55,7 +55,7 @@ class _Bucket:
             if param._grad is None:
                 param._grad = param._like(mean.reshape(param.array.shape).copy())
             else:
-                collectives._put(param._grad, mean, "DistributedDataParallel")
+                collectives._put(param._grad, mean, None, "DistributedDataParallel")
 
 
 class DistributedDataParallel(Module, Joinable):

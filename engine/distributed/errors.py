@@ -10,6 +10,8 @@ class DistError(RuntimeError):
 class DistBackendError(DistError):
     """A collective failed: a process ended, timed out or called another collective."""
 
+    calls = ""  # of all processes, in words, if they have called different collectives
+
 
 class DistNetworkError(DistError):
     """A connection failed or was lost."""

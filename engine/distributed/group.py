@@ -27,9 +27,11 @@ from .communicator import Communicator, Request
 from .control import Control
 from .errors import DistBackendError, TimedOut
 from .mpi import ProcessFailed
-from .reductions import ReduceOp, reduced
+from .reductions import AVG, ReduceOp, reduce_rows
 
 Steps = Generator[Request, None, Any]
+Line = tuple[CodeType, int] | None  # of the user's program
+Put = Callable[[Any, Line], None]  # writes what the steps of a collective return into its tensors
 
 CALLS = (
     "all_reduce", "broadcast", "all_gather", "gather", "scatter", "reduce", "reduce_scatter", "all_to_all", "barrier", "new_group",
@@ -62,8 +64,7 @@ class Call:
     dtype: Any  # of NumPy
     count: int
     nbytes: int
-    code: CodeType | None  # of the user's program, and the line in it
-    line: int
+    at: Line
     entered: float  # time.time()
     left: float | None = None
     error: str | None = None
@@ -71,7 +72,7 @@ class Call:
     @property
     def place(self) -> str:
         """The line of the user's program, in words."""
-        return "?" if self.code is None else errors.where(self.code, self.line)
+        return "?" if self.at is None else errors.where(*self.at)
 
     def __str__(self) -> str:
         values = "" if self.count == _FREE or self.name == "barrier" else f" of {self.count} {self.dtype} values"
@@ -81,30 +82,36 @@ class Call:
 class Work:
     """An asynchronous collective that writes into `tensors`; call `wait()` before using them."""
 
-    def __init__(
-        self, group: ProcessGroup, steps: Steps, tensors: list, call: Call | None = None, peers: Sequence[int] | None = None
-    ) -> None:
-        self._group, self._steps, self._call, self._peers = group, steps, call, peers
-        self._request: Request | None = None
-        self._moved = time.monotonic()  # when the last request was made
-        self._turn = threading.Lock()
-        self._over = False  # nothing is left to do here; after a time-out, others may still need this process
-        self._done, self._error = False, None
-        self._tensors = tensors
-        self._future: Future | None = None  # made by `get_future`
-        self._limit = group.timeout
-        self._entered = group.clock()
+    _request: Request | None = None
+    _moved = 0.0  # when the last request was made
+    _over = False  # nothing is left to do here; after a time-out, others may still need this process
+    _done = False
+    _error: Exception | None = None
+    _future: Future | None = None  # made by `get_future`
 
-    def _advance(self) -> bool:
-        """Advance as far as possible without waiting; return whether it is over."""
+    def __init__(
+        self, group: ProcessGroup, steps: Steps, tensors: list, call: Call | None = None, peers: Sequence[int] | None = None,
+        put: Put | None = None,
+    ) -> None:  # fmt: skip
+        self._group, self._steps, self._call, self._peers, self._put, self._tensors = group, steps, call, peers, put, tensors
+        self._turn = threading.Lock()
+        self._limit, self._entered = group.timeout, group.clock()
+
+    def _advance(self, spin: float = 0.0) -> bool:
+        """Advance as far as possible, with at most `spin` seconds of busy waiting for a request; return whether it is over."""
         if not self._turn.acquire(blocking=False):
             return self._over
         try:
-            while not self._over and (self._request is None or self._request.test()):
-                self._request, self._moved = next(self._steps), time.monotonic()
-        except StopIteration:
+            while not self._over:
+                if self._request is None or self._request.test():
+                    self._request, self._moved = next(self._steps), time.monotonic()
+                elif time.monotonic() - self._moved < spin:
+                    os.sched_yield()
+                else:
+                    break
+        except StopIteration as end:
             self._over = True
-            self._end(None)
+            self._finish(end.value)
         except Exception as error:  # raised by wait()
             self._over = True
             self._end(self._group.named(error, self._call))
@@ -119,6 +126,16 @@ class Work:
     @property
     def _name(self) -> str:
         return self._call.name if self._call is not None else "send"
+
+    def _finish(self, found: Any) -> None:
+        """Write what the steps returned into the tensors, and end."""
+        try:
+            if self._put is not None and self._call is not None:
+                self._put(found, self._call.at)
+        except Exception as error:
+            self._end(error)
+        else:
+            self._end(None)
 
     def _end(self, error: Exception | None) -> None:
         if self._done:
@@ -141,22 +158,23 @@ class Work:
         except Exception:  # from a callback: print it, the collective itself has ended well
             traceback.print_exc()
 
-    def _move(self) -> None:
-        self._group.advance()
+    def _move(self, spin: float = 0.0) -> None:
+        self._group.advance(spin)
 
     def wait(self, timeout: Any = None) -> bool:
         """Wait for completion, re-raising any error. Raises DistBackendError after `timeout`, a timedelta (default: the group's)."""
-        limit = self._limit if timeout is None else timeout.total_seconds()
-        entered = self._entered if timeout is None else self._group.clock()
-        pause = 0.00002
+        if not self._done:
+            self._wait(None if timeout is None else timeout.total_seconds())
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def _wait(self, timeout: float | None) -> None:
+        limit, entered = (self._limit, self._entered) if timeout is None else (timeout, self._group.clock())
         spin = _SPIN + (0.0 if self._call is None else _SPIN_BYTE * self._call.nbytes)  # MPI moves data while it is asked
+        pause = 0.00002
+        self._move(spin)
         while not self._done:
-            self._move()
-            if self._done:
-                break
-            if time.monotonic() - self._moved < spin:
-                os.sched_yield()
-                continue
             if self._group.clock() - entered > limit:
                 error = self._group.late(self._call, limit)
                 if timeout is None:
@@ -164,9 +182,7 @@ class Work:
                 raise error
             time.sleep(pause)
             pause = min(1.5 * pause, 0.001)
-        if self._error is not None:
-            raise self._error
-        return True
+            self._move(spin)
 
     synchronize = wait
 
@@ -214,8 +230,8 @@ class Received(Work):
     def _name(self) -> str:
         return "recv"
 
-    def _move(self) -> None:
-        while self._line and self._line[0]._advance():
+    def _move(self, spin: float = 0.0) -> None:
+        while self._line and self._line[0]._advance(spin):
             self._group.drop(self._line)
 
     def _expire(self, error: Exception) -> None:
@@ -277,34 +293,37 @@ class ProcessGroup:
 
     # -- running -----------------------------------------------------------------------------------------------------------------
 
-    def start(self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None) -> Work:
-        """Begin a collective that writes into `tensors`. `op` and `like`, an array, are for its record."""
+    def start(self, name: str, steps: Steps, tensors: list, op: ReduceOp | None = None, like: Any = None, put: Put | None = None) -> Work:
+        """Begin a collective that writes into `tensors` by `put(what the steps return, the line)`.
+
+        `op` and `like`, an array, are for its record.
+        """
         if os.getpid() != self._process:
             raise RuntimeError(f"{name}: a forked process, such as a worker of a DataLoader, can't call collectives of its parent's group")
         kind, count, nbytes = (None, _FREE, 0) if like is None else (like.dtype, like.size, like.nbytes)
-        frame = errors.user_frame()
-        code, line = (None, 0) if frame is None else (frame.f_code, frame.f_lineno)
+        frame = errors.user_frame(3)
+        line = None if frame is None else (frame.f_code, frame.f_lineno)
         with self._lock:
             self._count += 1
-            call = Call(self.number, self._count, name, "" if op is None else op.name, kind, count, nbytes, code, line, time.time())
+            call = Call(self.number, self._count, name, "" if op is None else op._name_, kind, count, nbytes, line, time.time())
             self.calls.append(call)
-            work = Work(self, steps, tensors, call)
+            work = Work(self, steps, tensors, call, put=put)
             self._queue.append(work)
             first = len(self._queue) == 1
             if not first:  # send its frame now; the rest follows once all earlier ones are over
-                work._request = next(steps, None)
+                work._request, work._moved = next(steps, None), time.monotonic()
         if first:
             self.advance()
         return work
 
-    def advance(self) -> bool:
-        """Advance the collectives, in order; return whether any is left."""
+    def advance(self, spin: float = 0.0) -> bool:
+        """Advance the collectives, in order, with at most `spin` seconds of busy waiting for each; return whether any is left."""
         while self._queue:
             try:
                 head = self._queue[0]
             except IndexError:  # another thread has just ended it
                 continue
-            if not head._advance():
+            if not head._advance(spin):
                 return True
             self.drop(self._queue, head)
         return False
@@ -414,32 +433,31 @@ class ProcessGroup:
     def _meet(
         self, name: str, array: Any = None, op: ReduceOp | None = None, root: int = -1, own: bool = False, rides: bool = True,
         count: int = 0,
-    ) -> Generator[Request, None, tuple[list[int], list[numpy.ndarray] | None]]:  # fmt: skip
-        """Exchange frames. Returns the number of values in each process, and the data if it was small enough for the frames.
+    ) -> Generator[Request, None, tuple[list[int], Any]]:  # fmt: skip
+        """Exchange frames. Returns the number of values in each process, and rows of data if it was small enough for the frames, else None.
 
         With `own`, these numbers may differ. Raises DistBackendError in all processes if the calls differ.
         """
-        if len(self.ranks) == 1:
-            return [0 if array is None else array.size], None if array is None else [array]
-        number, size = self._count, count if array is None else array.size
+        size, n = count if array is None else array.size, len(self.ranks)
+        if n == 1:
+            return [size], None if array is None else array[None]
         kind = -1 if array is None else _KINDS[array.dtype]
-        width, item = _FRAME.size + self._room, 0 if array is None else array.itemsize
-        frame, found = bytearray(width), bytearray(width * len(self.ranks))
-        values = (number, _NUMBERS[name], -1 if op is None else op.value, kind, _FREE if own else size, root, size)
-        _FRAME.pack_into(frame, 0, *values)
-        if not isinstance(array, numpy.ndarray):
-            rides = False
-        elif rides and array.nbytes <= self._room:
-            frame[_FRAME.size : _FRAME.size + array.nbytes] = array.tobytes()
-        call = self.calls[-1]
-        yield self.frames.all_gather(numpy.frombuffer(frame, numpy.uint8), numpy.frombuffer(found, numpy.uint8))
-        common, starts = bytes(frame[:_OWN]), range(0, len(found), width)
-        if not all(found.startswith(common, start) for start in starts):
-            yield from self._differ(call)
-        sizes = [_FRAME.unpack_from(found, start)[-1] for start in starts] if own else [size] * len(self.ranks)
-        if array is None or not rides or any(size * item > self._room for size in sizes):
+        frame = _FRAME.pack(self._count, _NUMBERS[name], -1 if op is None else op._value_, kind, _FREE if own else size, root, size)
+        data = array if rides and isinstance(array, numpy.ndarray) else None
+        whole = frame if data is None or data.nbytes > self._room else frame + data.tobytes()
+        width, call, common = _FRAME.size + self._room, self.calls[-1], frame[:_OWN]
+        found = bytearray(n * width)
+        yield self.frames.all_gather(whole.ljust(width, b"\0"), found)
+        starts = range(0, n * width, width)
+        for start in starts:
+            if not found.startswith(common, start):
+                yield from self._differ(call)
+        sizes = [_FRAME.unpack_from(found, start)[-1] for start in starts] if own else [size] * n
+        if data is None or max(sizes) * data.itemsize > self._room:
             return sizes, None
-        return sizes, [numpy.frombuffer(found, array.dtype, n, start + _FRAME.size) for n, start in zip(sizes, starts, strict=True)]
+        if own:
+            return sizes, [numpy.frombuffer(found, data.dtype, m, start + _FRAME.size) for m, start in zip(sizes, starts, strict=True)]
+        return sizes, numpy.ndarray((n, size), data.dtype, found, _FRAME.size, (width, data.itemsize))
 
     def _differ(self, call: Call) -> Generator[Request, None, None]:
         """Raise an error with the calls of all processes and their lines."""
@@ -455,10 +473,12 @@ class ProcessGroup:
         if len(alike) == 1:
             alike = {text: [rank] for rank, text in zip(self.ranks, texts, strict=True)}
         calls = "; ".join(f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))} called {text}" for text, ranks in alike.items())
-        raise DistBackendError(
+        error = DistBackendError(
             f"the processes called different collectives: {calls}. All must call the same, in the same order, with tensors of the same "
             "size and dtype"
         )
+        error.calls = calls
+        raise error
 
     # -- collectives on flat contiguous arrays -----------------------------------------------------------------------------------
 
@@ -466,7 +486,7 @@ class ProcessGroup:
         """Reduce the arrays of all processes in place; in rank order if they are small or ops must be deterministic."""
         _, rode = yield from self._meet(name, flat, op, root)
         if rode is not None:
-            flat[...] = _in_order(rode, op)
+            _in_order(rode, op, flat)
         elif settings.are_deterministic_algorithms_enabled() and isinstance(flat, numpy.ndarray):
             mine = yield from self._part(flat, op)
             sizes = _parts(flat.size, len(self.ranks))
@@ -477,7 +497,7 @@ class ProcessGroup:
             step = max(1, carrier.part // array.itemsize)
             for start in range(0, array.size, step):
                 yield carrier.all_reduce(array[start : start + step], how)
-            if op is ReduceOp.AVG:
+            if op is AVG:
                 array /= len(self.ranks)
             if array.dtype.itemsize != flat.dtype.itemsize:
                 flat[...] = array
@@ -488,7 +508,7 @@ class ProcessGroup:
         mine = sizes[self._me]
         out = numpy.empty(mine * len(self.ranks), flat.dtype)
         yield self.comm.all_to_all(flat, out, sizes, [mine] * len(self.ranks))
-        return _in_order(list(out.reshape(len(self.ranks), mine)), op)
+        return _in_order(out.reshape(len(self.ranks), mine), op)
 
     def reduce(self, flat: Any, to: int, op: ReduceOp) -> Steps:
         """Reduce the arrays of all processes into that of process `to`."""
@@ -500,13 +520,13 @@ class ProcessGroup:
         _, rode = yield from self._meet("reduce_scatter", flat, op)
         n = flat.size // len(self.ranks)
         if rode is not None:
-            return _in_order([row[self._me * n : (self._me + 1) * n] for row in rode], op)
+            return _in_order(rode[:, self._me * n : (self._me + 1) * n], op)
         if settings.are_deterministic_algorithms_enabled() and isinstance(flat, numpy.ndarray):
             return (yield from self._part(flat, op))
         array, how = _for_mpi(flat, op)
         out = self.empty(n, array)
         yield self.carrier(array).reduce_scatter(array, out, how)
-        return (out / len(self.ranks) if op is ReduceOp.AVG else out).astype(flat.dtype, copy=False)
+        return (out / len(self.ranks) if op is AVG else out).astype(flat.dtype, copy=False)
 
     def all_to_all(self, flat: Any, out: Any, counts: Sequence[int], out_counts: Sequence[int]) -> Steps:
         """Send `counts[i]` values to process i, and write `out_counts[i]` values from it to `out`."""
@@ -549,10 +569,10 @@ class ProcessGroup:
         sizes, rode = yield from self._meet("gather", flat, root=to)
         return (yield from self._to_one(flat, to, sizes, rode))
 
-    def _to_one(self, flat: Any, to: int, sizes: list[int], rode: list[bytes] | None) -> Steps:
+    def _to_one(self, flat: Any, to: int, sizes: list[int], rode: Any) -> Steps:
         mine = self._me == to
         if rode is not None:
-            return rode if mine else None
+            return list(rode) if mine else None
         out = numpy.empty(sum(sizes) if mine else 0, flat.dtype)
         nothing = [0] * len(self.ranks)
         yield self.comm.all_to_all(flat, out, [flat.size if i == to else 0 for i in range(len(sizes))], sizes if mine else nothing)
@@ -675,7 +695,8 @@ class ProcessGroup:
 
 def flat(array: Any) -> numpy.ndarray:
     """Return the flattened array on the host."""
-    return numpy.ascontiguousarray(devices.move(array, devices.CPU)).reshape(-1)
+    on_host = array if isinstance(array, numpy.ndarray) else devices.move(array, devices.CPU)
+    return (on_host if on_host.flags.c_contiguous else numpy.ascontiguousarray(on_host)).reshape(-1)
 
 
 def _parts(n: int, size: int) -> list[int]:
@@ -687,15 +708,20 @@ def _cut(array: numpy.ndarray, sizes: Sequence[int]) -> list[numpy.ndarray]:
     return numpy.split(array, numpy.cumsum(sizes)[:-1])
 
 
-def _in_order(parts: list, op: ReduceOp) -> numpy.ndarray:
-    """Reduce parts in rank order, so that results are bitwise equal in all processes and all runs."""
-    _, how = _for_mpi(parts[0][:0], op)
-    return reduced([_for_mpi(part, op)[0] for part in parts], how).astype(parts[0].dtype, copy=False)
+def _in_order(rows: Any, op: ReduceOp, out: Any = None) -> Any:
+    """Reduce rows in rank order, so that results are bitwise equal in all processes and all runs, into `out` or a new array."""
+    array, how = _for_mpi(rows, op)
+    out = rows[0].copy() if out is None else out
+    total = out if array is rows else array[0].copy()
+    reduce_rows(array, how, total)
+    if total is not out:
+        out[...] = total
+    return out
 
 
 def _for_mpi(flat: Any, op: ReduceOp) -> tuple[Any, ReduceOp]:
     """Return an array and a reduction that MPI supports: 16-bit floats are widened, bools are bytes."""
-    if flat.dtype == numpy.bool_:
+    if flat.dtype.kind == "b":
         return flat.view(numpy.uint8), {ReduceOp.SUM: ReduceOp.MAX, ReduceOp.PRODUCT: ReduceOp.MIN}.get(op, op)
     if flat.dtype.itemsize <= 2 and flat.dtype.kind not in "iu":
         return flat.astype(numpy.float32), op

@@ -20,6 +20,7 @@ from .reductions import ReduceOp
 LOCK = threading.RLock()  # MPI is started with THREAD_SERIALIZED
 MISSING = 'several processes need MPI, which is not installed: pip install "gradient-workbench[cluster]"'
 _HEADER = 2  # numbers before a message: dtype and size
+_RING = 16  # processes up to which a ring reduces fastest; with more, its many messages cost more than it saves
 _runtime: ModuleType | None = None
 
 
@@ -43,6 +44,8 @@ def _started() -> ModuleType:
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no library
         raise RuntimeError(MISSING) from error
+    if int(os.environ.get("OMPI_COMM_WORLD_SIZE", _RING + 1)) <= _RING:  # else Open MPI reduces in place over a tree, in twice the time
+        os.environ.setdefault("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "1")
     if not MPI.Is_initialized():
         MPI.Init_thread(MPI.THREAD_SERIALIZED)
     for comm in (MPI.COMM_WORLD, MPI.COMM_SELF):
@@ -163,7 +166,7 @@ class MpiCommunicator(Communicator):
 
     def __init__(self, comm: Any) -> None:
         comm.Set_errhandler(mpi().ERRORS_RETURN)
-        self.comm, self.rank, self.size = comm, comm.Get_rank(), comm.Get_size()
+        self.comm, self.rank, self.size, self._byte = comm, comm.Get_rank(), comm.Get_size(), mpi().BYTE
 
     def _post(self, name: str, *arguments: Any, keep: tuple = ()) -> _Sent:
         with LOCK:
@@ -179,10 +182,11 @@ class MpiCommunicator(Communicator):
         array = array.view(numpy.uint8)
         return self._post("Ibcast", array, root, keep=(array,))
 
-    def all_gather(self, array: numpy.ndarray, out: numpy.ndarray, counts: Sequence[int] | None = None) -> Request:
-        array, out = array.view(numpy.uint8), out.view(numpy.uint8)
+    def all_gather(self, array: Any, out: Any, counts: Sequence[int] | None = None) -> Request:
+        if isinstance(array, numpy.ndarray):
+            array, out = array.view(numpy.uint8), out.view(numpy.uint8)
         if counts is None:
-            return self._post("Iallgather", array, out, keep=(array, out))
+            return self._post("Iallgather", [array, self._byte], [out, self._byte], keep=(array, out))
         return self._post("Iallgatherv", array, [out, list(counts)], keep=(array, out))
 
     def reduce_scatter(self, array: numpy.ndarray, out: numpy.ndarray, op: ReduceOp) -> Request:

@@ -35,11 +35,7 @@ def all_gather_object(object_list: list, obj: Any, group: Any = None) -> None:
 def _found(g: ProcessGroup, name: str, steps: Steps) -> Any:
     """Run a collective, and return what its steps return."""
     found: list = []
-
-    def whole() -> Steps:
-        found.append((yield from steps))
-
-    g.start(name, whole(), []).wait()
+    g.start(name, steps, [], put=lambda values, _: found.append(values)).wait()
     return found[0]
 
 

@@ -20,6 +20,8 @@ class ReduceOp(enum.Enum):
     BOR = 6
     BXOR = 7
 
+    __hash__ = object.__hash__  # that of Enum is slower
+
     def __repr__(self) -> str:
         return f"<RedOpType.{self.name}: {self.value}>"
 
@@ -39,6 +41,8 @@ _FUNCTIONS: dict[ReduceOp, Any] = {
     ReduceOp.BOR: numpy.bitwise_or,
     ReduceOp.BXOR: numpy.bitwise_xor,
 }
+_BITWISE = {ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR}
+AVG = ReduceOp.AVG  # quicker to read than a member of the class
 
 
 def supports_complex(reduceOp: ReduceOp) -> bool:
@@ -50,20 +54,23 @@ def check(op: Any, dtype: Any, name: str) -> None:
     """Raise an error for unsupported dtypes: bitwise ops on floats, order or products of complex values, means of integers."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{name}: op must be a ReduceOp such as ReduceOp.SUM, got {op!r}")
-    if op in (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR) and dtype.kind not in "iubc":
+    kind = dtype.kind
+    if op in _BITWISE and kind not in "iubc":
         raise RuntimeError(f"Cannot use ReduceOp.{op.name} with non-integral dtype")
-    if dtype.kind == "c" and not supports_complex(op):
+    if kind == "c" and not supports_complex(op):
         raise ValueError(f"{name} does not support ReduceOp.{op.name} on complex tensors")
-    if op is ReduceOp.AVG and dtype.kind in "iub":
+    if op is AVG and kind in "iub":
         raise RuntimeError(f"{name}: ReduceOp.AVG needs a floating-point or complex tensor, got {dtype}")
 
 
-def reduced(parts: list, op: ReduceOp) -> Any:
-    """Reduce the parts in rank order, so that every process gets bitwise equal results."""
+def reduce_rows(rows: Any, op: ReduceOp, out: Any) -> None:
+    """Reduce the rows in rank order, so that every process gets bitwise equal results."""
     fn = _FUNCTIONS[op]
-    total = parts[0].copy()
-    for part in parts[1:]:
-        fn(total, part, out=total)
-    if op is ReduceOp.AVG:
-        numpy.divide(total, len(parts), out=total, casting="unsafe")
-    return total
+    first, *rest = rows
+    if not rest:
+        out[...] = first
+    for row in rest:
+        fn(first, row, out=out)
+        first = out
+    if op is AVG:
+        numpy.divide(out, len(rows), out=out, casting="unsafe")

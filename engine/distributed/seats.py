@@ -15,10 +15,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .errors import DistNetworkError, DistStoreError
+from .errors import DistError, DistNetworkError
 from .mpi import MISSING
 from .seat import PREFIXES
 from .stores import Store
@@ -57,42 +59,89 @@ def environment() -> dict[str, str]:
 def take(store: Store, rank: int, world_size: int, seconds: float) -> None:
     """Become process `rank` of an MPI job of `world_size` processes that share a store, all on this machine.
 
-    Raises DistNetworkError if one does not come in time, or if they are on several machines, and RuntimeError without MPI.
+    Raises DistNetworkError if one does not come in time, or if they are on several machines, and RuntimeError without MPI. If one process
+    gives up, all do.
     """
+    try:
+        _take(store, rank, world_size, seconds)
+    except BaseException as error:
+        with suppress(DistError, OSError):  # of a store that is gone, too
+            store.compare_set("gave up", "", str(error) or type(error).__name__)
+            if rank == 0 and store.check(["folder"]):
+                shutil.rmtree(_folder(store)[1], ignore_errors=True)
+        leave()
+        raise
+
+
+def _take(store: Store, rank: int, world_size: int, seconds: float) -> None:
     import fcntl
 
     end = time.monotonic() + seconds
     if rank == 0:
         program = mpiexec()
-        folder = tempfile.mkdtemp(prefix="engine-job-")
-        store.set("folder", f"{machine()} {folder}")
+        store.set("folder", f"{machine()} {tempfile.mkdtemp(prefix='engine-job-')}")
     else:
-        try:
-            place, _, folder = store.get("folder").decode().partition(" ")
-        except DistStoreError as error:
-            raise DistStoreError(f"rank {rank}: no connection from rank(s) [0] in {seconds:g} s") from error
-        if place != machine():
-            raise DistNetworkError(
-                f"rank {rank} is on another machine than rank 0: start processes on several machines with `workbench cluster`, "
-                "`python -m engine.distributed.run --hosts` or mpiexec"
-            )
-    seat = Path(folder, f"{rank}.seat")
-    held = open(Path(folder, f"{rank}.held"), "w+b")  # noqa: SIM115  open until the process ends
-    fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not inherited by a fork, unlike that of flock
-    store.add("came", 1)
-    store.set(f"came/{rank}", "1")
-    try:
-        if rank == 0:
-            _await_all(store, world_size, end, seconds)
-            _start(program, folder, world_size)
-        _await_seat(seat, store, end)
-    except BaseException:
-        held.close()
-        if rank == 0:
-            shutil.rmtree(folder, ignore_errors=True)
-        raise
-    os.environ.update(json.loads(seat.read_text()))
+        _wait(lambda: store.check(["folder"]), rank, store, end, lambda: f"no connection from rank(s) [0] in {seconds:g} s")
+    place, folder = _folder(store)
+    if place != machine():
+        raise DistNetworkError(
+            f"rank {rank} is on another machine than rank 0: start processes on several machines with `workbench cluster`, "
+            "`python -m engine.distributed.run --hosts` or mpiexec"
+        )
+    held = open(folder / f"{rank}.held", "w+b")  # noqa: SIM115  open until the process ends
     _held[:] = [held, folder, rank]
+    fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)  # not inherited by a fork, unlike that of flock
+    store.set(f"came/{rank}", "1")
+    if rank == 0:
+        came = [f"came/{r}" for r in range(world_size)]
+        _wait(lambda: store.check(came), rank, store, end, lambda: f"no connection from rank(s) {_missing(store, came)} in {seconds:g} s")
+        _start(program, folder, world_size)
+        end = min(end, time.monotonic() + _START)
+    seat = folder / f"{rank}.seat"
+    _wait(lambda: _is_there(seat), rank, store, end, lambda: f"the job has not started in {seconds:g} s", folder, {0} - {rank})
+    store.add("seated", 1)  # none starts MPI, which waits long for those that are missing, before all are here
+    everyone = {*range(world_size)} - {rank}
+    late = f"not all processes have come so far in {seconds:g} s"
+    _wait(lambda: int(store.get("seated")) >= world_size, rank, store, end, lambda: late, folder, everyone)
+    os.environ.update(json.loads(seat.read_text()))
+
+
+def _folder(store: Store) -> tuple[str, Path]:
+    """Return rank 0's machine, and the folder that the processes share."""
+    place, _, folder = store.get("folder").decode().partition(" ")
+    return place, Path(folder)
+
+
+def _missing(store: Store, came: list[str]) -> list[int]:
+    return [rank for rank, key in enumerate(came) if not store.check([key])]
+
+
+def _is_there(seat: Path) -> bool:
+    """Return whether `mpiexec` has started a seat's program. Raises DistNetworkError if it has failed."""
+    if (seat.parent / "failed").exists():
+        told = (seat.parent / "log").read_text(errors="replace").strip()
+        raise DistNetworkError(f"rank {seat.stem}: mpiexec has not started the job{': ' + told if told else ''}")
+    return seat.exists()
+
+
+def _wait(
+    done: Callable[[], bool], rank: int, store: Store, end: float, late: Callable[[], str], folder: Path | None = None,
+    others: Iterable[int] = (),
+) -> None:  # fmt: skip
+    """Wait until `done()`. Raises DistNetworkError after `end`, saying `late()`, or if another process has given up or ended."""
+    pause, looked = 0.001, time.monotonic()
+    while not done():
+        now = time.monotonic()
+        if now > end:
+            raise DistNetworkError(f"rank {rank}: {late()}")
+        if now > looked + 0.5:
+            looked = now
+            if store.check(["gave up"]):
+                raise DistNetworkError(f"rank {rank}: the job has not started, because of {store.get('gave up').decode()}")
+            if folder is not None and (gone := [r for r in others if _is_free(folder / f"{r}.held")]):
+                raise DistNetworkError(f"rank {rank}: rank {gone[0]} has ended before the job started; see its own output")
+        time.sleep(pause)
+        pause = min(2 * pause, 0.02)
 
 
 def machine() -> str:
@@ -100,42 +149,16 @@ def machine() -> str:
     return f"{os.uname().nodename}/{os.stat('/tmp').st_dev}"
 
 
-def _await_all(store: Store, world_size: int, end: float, seconds: float) -> None:
-    pause = 0.001
-    while int(store.get("came")) < world_size:
-        if time.monotonic() > end:
-            missing = [r for r in range(world_size) if not store.check([f"came/{r}"])]
-            raise DistNetworkError(f"rank 0: no connection from rank(s) {missing} in {seconds:g} s")
-        time.sleep(pause)
-        pause = min(2 * pause, 0.05)
-
-
-def _start(program: str, folder: str, world_size: int) -> None:
+def _start(program: str, folder: Path, world_size: int) -> None:
     """Start `mpiexec` in a session of its own, which outlives this process and removes the folder in the end."""
-    seat = [sys.executable, "-I", "-S", str(Path(__file__).with_name("seat.py")), folder]
+    seat = [sys.executable, "-I", "-S", str(Path(__file__).with_name("seat.py")), str(folder)]
     command = [program, "--with-ft", "ulfm", "-n", str(world_size), *seat]
     script = '("$@"; code=$?; if [ -e "$0/0.seat" ]; then rm -rf "$0"; else echo $code > "$0/failed"; fi) &'
-    with open(Path(folder, "log"), "wb") as log:
+    with open(folder / "log", "wb") as log:
         subprocess.run(
-            ["/bin/sh", "-c", script, folder, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(),
+            ["/bin/sh", "-c", script, str(folder), *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment(),
             start_new_session=True, check=True,
         )  # fmt: skip
-
-
-def _await_seat(seat: Path, store: Store, end: float) -> None:
-    started = looked = time.monotonic()
-    pause = 0.002
-    while not seat.exists():
-        if (seat.parent / "failed").exists() or (seat.stem == "0" and time.monotonic() > started + _START) or time.monotonic() > end:
-            log = seat.parent / "log"
-            told = log.read_text(errors="replace").strip() if log.exists() else ""
-            raise DistNetworkError(f"rank {seat.stem}: mpiexec has not started the job{': ' + told if told else ''}")
-        if seat.stem != "0" and time.monotonic() > looked + 0.5:
-            looked = time.monotonic()
-            if _is_free(seat.with_name("0.held")):
-                raise DistNetworkError(f"rank {seat.stem}: rank 0 has ended before the job started; see its own output")
-        time.sleep(pause)
-        pause = min(2 * pause, 0.02)
 
 
 def _is_free(lock: Path) -> bool:
@@ -156,6 +179,7 @@ def leave() -> None:
     """Mark this process as ending normally; otherwise MPI reports to the others that it was killed."""
     if _held:
         held, folder, rank = _held
-        Path(folder, f"{rank}.left").touch()
+        with suppress(FileNotFoundError):  # removed by rank 0, which has given up
+            (folder / f"{rank}.left").touch()
         held.close()
         _held.clear()

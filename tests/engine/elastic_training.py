@@ -47,7 +47,8 @@ def prepared(**options):
 def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, saves=(), reach=True, epochs=EPOCHS, **options):
     """Train and write down what happened.
 
-    `failures`: (rank at the start, step, "kill" | "stop" | "raise", "before" | "inside" | "after" the collectives, or "saving"). `load` goes on from the
+    `failures`: (rank at the start, step, "kill" | "stop" | "raise", "before" | "inside" | "after" the collectives, "saving", or
+    "shrinking" after another failure). `load` goes on from the
     checkpoint, `until` ends after so many steps, and after those in `saves` one is written; with `reach=False` the processes seem to be on
     different machines. The memory in bytes is noted after each 1000th step.
     """
@@ -67,6 +68,8 @@ def run(rank, world, path, failures=(), seconds=20.0, load=False, until=None, sa
         if how is not None:
             os.kill(os.getpid(), SIGNALS[how])
 
+    rebuild = job._rebuild
+    job._rebuild = lambda: (fail("shrinking"), rebuild())
     try:
         with open(f"{path}/log{rank}", "w", buffering=1) as log:
             for batch in job.batches(loader, epochs):

@@ -8,7 +8,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -45,6 +44,13 @@ def test_a_hung_process_and_an_exception(tmp_path, capfd):
     assert "KeyError: 'as expected'" in told
     assert "3 of 4 processes go on from step 4: rank 2 failed with KeyError: 'as expected'" in told
     assert "2 of 3 processes go on from step 9: rank 0 did not respond and was killed" in told
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the state of a process is read in /proc")
+def test_a_process_that_stops_while_all_shrink(tmp_path):
+    results = train(tmp_path, 3, failures=[(0, 2, "kill", "inside"), (1, 2, "stop", "shrinking")], seconds=3.0)
+    assert results.keys() == {2} and (results[2]["ranks"], results[2]["recoveries"], results[2]["error"]) == (1, 1, None)
+    assert checked(tmp_path, results) < 1e-12
 
 
 def test_an_exception_stops_all(tmp_path, capfd):
@@ -217,7 +223,6 @@ def disagree(rank, world):
             with job.step():
                 dist.all_reduce(engine.ones(2), dist.ReduceOp.MAX if rank else dist.ReduceOp.SUM)
     assert job.recoveries == 1 and job.steps == 0
-    time.sleep(0.5)  # the other may still take the state of this one, and would go on alone if it ended
 
 
 def test_an_error_that_comes_again_is_raised(tmp_path):

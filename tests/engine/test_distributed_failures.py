@@ -243,3 +243,15 @@ def comes_not(rank, world, path):
 
 def test_a_process_that_does_not_come_is_named(tmp_path):
     mp.start_processes(comes_not, (2, str(tmp_path / "met")), nprocs=2, start_method="fork")
+
+
+def gives_up(rank, world, path):
+    if rank == 2:
+        os._exit(0)
+    told = ("rank 0: the job has not started, because of " if rank == 0 else "") + "rank 1: the job has not started in 0.5 s"
+    with pytest.raises(dist.DistNetworkError, match=f"^{told}$"):
+        dist.init_process_group("gloo", f"file://{path}", timedelta(seconds=200 if rank == 0 else 0.5), world, rank)
+
+
+def test_all_give_up_when_one_does(tmp_path):
+    mp.start_processes(gives_up, (3, str(tmp_path / "met")), nprocs=3, start_method="fork")

@@ -88,11 +88,9 @@ def _batch_norms(case: Case, world: int) -> Iterator[Finding]:
 
 def _collectives(case: Case) -> Iterator[Finding]:
     ended = case.witness.ended
-    head = "the processes called different collectives: "
-    if ended is None or head not in ended.text:
+    if ended is None or not ended.calls:
         return
-    calls = ended.text.split(head)[1].split(". All must call")[0]
     site = case.site_of(ended.where)
-    sentence = f"The ranks called different collectives{f' at {place(site)}' if site else ''}: {calls}."
+    sentence = f"The ranks called different collectives{f' at {place(site)}' if site else ''}: {ended.calls}."
     why = "A collective needs the same call on all ranks, in the same order, with tensors of the same size and dtype."
     yield case.finding("collectives-differ", "error", sentence, -1, why, "the same call with the same shape at the lines named", site=site)

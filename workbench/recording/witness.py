@@ -93,6 +93,7 @@ class Ended(NamedTuple):
     step: int  # the row of the running backward step; -1 if there was none
     write: tuple[CodeType, int] | None  # code and line that overwrote a tensor needed by the step
     backward: bool  # whether it ended a backward pass
+    calls: str  # the collectives of all ranks, in words, if they differ
 
 
 def _if_possible(measure: Callable[..., None]) -> Callable[..., None]:
@@ -246,7 +247,7 @@ class Witness:
             row = r.times.get(step, -1)
             line, text = write.line if write is not None else None, str(error)
             backward = row >= 0 or any(words in text for words in _OF_A_PASS)
-            self.ended = Ended(type(error).__name__, text, _innermost(error, hidden), row, line, backward)
+            self.ended = Ended(type(error).__name__, text, _innermost(error, hidden), row, line, backward, getattr(error, "calls", ""))
 
     # -- access to tensors ------------------------------------------------------------------------------------------------------
 

@@ -11,8 +11,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -203,6 +204,8 @@ class ElasticJob:
         if written is not None:
             raise DistError(f"{self.group.size()} of at least {self.min_ranks} processes are left{written}") from error
         if self.group.size() == before and self._retried == self.steps:
+            with suppress(DistBackendError):  # of one that has passed the barrier, and may have ended
+                collectives.barrier()  # all have the state: none takes another that ends now for lost in the recovery
             raise error
         self._retried = self.steps if self.group.size() == before else -1
         self.recoveries += 1
@@ -273,16 +276,35 @@ class ElasticJob:
         control.close()
         self._votes.clear()
         before = comms = [group.comm, group.frames, control.comm]  # that of the votes last, when all have read them
-        watch = threading.Timer(group.timeout, _give_up)  # `shrink` can't be interrupted, and waits for a process that is stopped just now
-        watch.daemon = True
-        watch.start()
+        done, alive = threading.Event(), {*range(control.size)} - {control.rank, *control.comm.failed()}
+        threading.Thread(target=self._watch, args=(done, alive), daemon=True, name="watch").start()
         while comms is before or len({comm.size for comm in comms}) > 1:
             comms = [comm.shrink() for comm in comms]
-        watch.cancel()
+        done.set()
         self._places = [self._places[r] for r in comms[0].among(before[0])]
         world.rebuild(*comms)
         if isinstance(self.model, DistributedDataParallel):
             self.model.reset()
+
+    def _watch(self, done: threading.Event, alive: Iterable[int]) -> None:
+        """Kill processes that are stopped while all shrink, which waits for them and can't be interrupted; else end this one."""
+        if done.wait(self.group.timeout):
+            return
+        for rank in alive:
+            if self._is_stopped(rank):
+                self._kill(rank)
+        if not done.wait(_DEATH):
+            told = "the processes could not be numbered anew in time, probably because one hangs"
+            print(f"ElasticJob: {told}", file=sys.stderr, flush=True)
+            os._exit(1)
+
+    def _is_stopped(self, rank: int) -> bool:
+        """Return whether a signal has stopped a process, if it is on this machine. One in a debugger is in another state."""
+        place, pid = self._places[rank]
+        try:
+            return place == machine() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        except OSError:  # it has ended, or this system has no /proc
+            return False
 
     def _agree(self) -> None:
         """Take the state of the survivor that is least advanced."""
@@ -360,8 +382,3 @@ def _copied(value: Any, kept: Any) -> Any:
         before = kept if isinstance(kept, list) and len(kept) == len(value) else [None] * len(value)
         return [_copied(item, old) for item, old in zip(value, before, strict=True)]
     return copy.deepcopy(value)
-
-
-def _give_up() -> None:
-    print("ElasticJob: the processes could not be numbered anew in time, probably because one hangs", file=sys.stderr, flush=True)
-    os._exit(1)
