@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 LIMIT = 8  # programs of one function for arguments of the same shapes, as in PyTorch
 every: WeakSet[Compiled] = WeakSet()
 _one_at_a_time = threading.RLock()  # programs may share state, which they write over
+_forked = False  # XLA's threads stay in the parent of a forked process: there, calls run eagerly
+
+
+def _after_fork() -> None:
+    global _forked, _one_at_a_time
+    _forked, _one_at_a_time = True, threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Compiled:
@@ -52,7 +62,7 @@ class Compiled:
         return self if instance is None else MethodType(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if observe.current is not None:
+        if observe.current is not None or _forked:
             return self.fn(*args, **kwargs)
         structure = (args, kwargs)
         given = tree.leaves(structure)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .errors import DistError, DistNetworkError
+from .errors import DistError, DistNetworkError, DistStoreError
 from .mpi import MISSING
 from .seat import PREFIXES
 from .stores import Store
@@ -59,8 +59,8 @@ def environment() -> dict[str, str]:
 def take(store: Store, rank: int, world_size: int, seconds: float) -> None:
     """Become process `rank` of an MPI job of `world_size` processes that share a store, all on this machine.
 
-    Raises DistNetworkError if one does not come in time, or if they are on several machines, and RuntimeError without MPI. If one process
-    gives up, all do.
+    Raises DistNetworkError if one does not come in time, or if they are on several machines, DistStoreError if rank 0 does not, and
+    RuntimeError without MPI. If one process gives up, all do.
     """
     try:
         _take(store, rank, world_size, seconds)
@@ -81,7 +81,8 @@ def _take(store: Store, rank: int, world_size: int, seconds: float) -> None:
         program = mpiexec()
         store.set("folder", f"{machine()} {tempfile.mkdtemp(prefix='engine-job-')}")
     else:
-        _wait(lambda: store.check(["folder"]), rank, store, end, lambda: f"no connection from rank(s) [0] in {seconds:g} s")
+        late = f"no connection from rank(s) [0] in {seconds:g} s"
+        _wait(lambda: store.check(["folder"]), rank, store, end, lambda: late, kind=DistStoreError)  # as PyTorch's stores wait
     place, folder = _folder(store)
     if place != machine():
         raise DistNetworkError(
@@ -126,14 +127,14 @@ def _is_there(seat: Path) -> bool:
 
 def _wait(
     done: Callable[[], bool], rank: int, store: Store, end: float, late: Callable[[], str], folder: Path | None = None,
-    others: Iterable[int] = (),
+    others: Iterable[int] = (), kind: type[DistError] = DistNetworkError,
 ) -> None:  # fmt: skip
-    """Wait until `done()`. Raises DistNetworkError after `end`, saying `late()`, or if another process has given up or ended."""
+    """Wait until `done()`. Raises `kind` after `end`, saying `late()`, and DistNetworkError if another process has given up or ended."""
     pause, looked = 0.001, time.monotonic()
     while not done():
         now = time.monotonic()
         if now > end:
-            raise DistNetworkError(f"rank {rank}: {late()}")
+            raise kind(f"rank {rank}: {late()}")
         if now > looked + 0.5:
             looked = now
             if store.check(["gave up"]):

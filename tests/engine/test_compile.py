@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import math
+import os
 import threading
 import weakref
 
@@ -563,6 +564,19 @@ def test_methods_keywords_nesting_threads_and_reset():
 
     engine.compiler.reset()
     assert programs(outer) == [] and outer(x).item() == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_process_runs_eagerly():
+    compiled, x = engine.compile(lambda x: x * 2), engine.ones(1)
+    for _ in range(3):
+        compiled(x)
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        os.write(writer, b"%d" % compiled(x).item())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reader, 8) == b"2" and compiled(x).item() == 2
 
 
 def test_a_module_is_compiled_in_place():

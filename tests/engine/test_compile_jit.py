@@ -79,7 +79,7 @@ def test_a_compiled_function_keeps_its_name():
     [
         (lambda: engine.compile(len, mode="fast"), RuntimeError, "Unrecognized mode=fast, should be one of: default"),
         (lambda: engine.compile(len, backend="none"), RuntimeError, "Invalid backend: 'none'"),
-        (lambda: engine.compile(len, backend=print), NotImplementedError, "nothing is traced here"),
+        (lambda: engine.compile(len, backend=print), NotImplementedError, "PyTorch's graph, which there is not"),
         (lambda: engine.compile(len, mode="default", options={}), RuntimeError, "Either mode or options"),
         (lambda: engine.compile(3), TypeError, "A callable function is expected"),
         (lambda: engine.compile(len, speed=3), TypeError, "unexpected keyword argument"),
