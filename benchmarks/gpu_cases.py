@@ -273,7 +273,7 @@ HOST = [*LAUNCHES, "backward of 20 muls"]
 
 def launching(setting: Setting, name: str) -> dict[str, Any]:
     """Microseconds of the host for a call on 16 x 16 numbers; forward calls record the tape."""
-    given = {library: ops.tensors(E, 16, 16, setting.devices[library]) for library, E in setting.libraries.items()}
+    given = {library: ops.tensors(E, "1e2", setting.devices[library]) for library, E in setting.libraries.items()}
     if name in LAUNCHES:
         runs = {library: functools.partial(ops.OPS[LAUNCHES[name]], E, given[library]) for library, E in setting.libraries.items()}
     else:

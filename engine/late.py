@@ -40,7 +40,7 @@ def compile(self: Module, *args: Any, **kwargs: Any) -> None:
     self.__dict__["forward"] = compile(self.forward, *args, **kwargs)
 
 
-Module.compile = compile
+Module.compile = compile  # pyright: ignore[reportAttributeAccessIssue]
 
 for _method in (share_memory_, is_shared, __array_namespace__):
     define(_method.__name__, _method)

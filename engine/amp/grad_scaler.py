@@ -182,7 +182,8 @@ class GradScaler:
                     total: Any = sum(found[1:], found[0])
                     gpu.adapt(scale.array, tracker.array, total.array, self._growth_factor, self._backoff_factor, self._growth_interval)
                 elif any(devices.is_traced(x.array) for x in found):
-                    self._adapt_traced(scale.array, tracker.array, sum(found[1:], found[0]).array != 0)
+                    total = sum(found[1:], found[0])
+                    self._adapt_traced(scale.array, tracker.array, total.array != 0)
                 else:
                     self._adapt(scale, tracker, any(float(x.item()) for x in found))
         self._per_optimizer_states = defaultdict(_new_state)

@@ -24,7 +24,7 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
     xp, blocks = module_of(x), _blocks(x, axes)
     run, shape = _compiled("", x, axes, weight, bias)
     if run is None and len(blocks) == 1:
-        return _normalized(xp, x, axes, eps, weight, bias)
+        return _normalized(xp, x, axes, eps, weight, bias, xp.empty(x.shape, x.dtype))
     kept = tuple(1 if i in axes else m for i, m in enumerate(x.shape))
     out, mean, rstd = xp.empty(x.shape, x.dtype), xp.empty(kept, x.dtype), xp.empty(kept, x.dtype)
     if run is None:
@@ -39,7 +39,7 @@ def normalize(x: Any, axes: tuple, eps: float, weight: Any = None, bias: Any = N
     return out, mean, rstd
 
 
-def _normalized(xp: Any, x: Any, axes: tuple, eps: float, weight: Any, bias: Any, out: Any = None) -> tuple:
+def _normalized(xp: Any, x: Any, axes: tuple, eps: float, weight: Any, bias: Any, out: Any) -> tuple:
     n = math.prod([x.shape[a] for a in axes])
     mean = _sum(xp, x, axes) / n
     out = xp.subtract(x, mean, out=out)
@@ -63,7 +63,7 @@ def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: A
     xp, blocks = module_of(x), _blocks(x, axes)
     run, shape = _compiled("_input", x, axes, g, mean, rstd, weight)
     if run is None and len(blocks) == 1:
-        return _normalized_input(xp, g, x, mean, rstd, axes, weight)
+        return _normalized_input(xp, g, x, mean, rstd, axes, weight, xp.empty(x.shape, x.dtype))
     out = xp.empty(x.shape, x.dtype)
     if run is None:
         for block in blocks:
@@ -77,7 +77,7 @@ def normalize_input(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple, weight: A
     return out
 
 
-def _normalized_input(xp: Any, g: Any, x: Any, mean: Any, r: Any, axes: tuple, weight: Any, out: Any = None) -> Any:
+def _normalized_input(xp: Any, g: Any, x: Any, mean: Any, r: Any, axes: tuple, weight: Any, out: Any) -> Any:
     n = math.prod([x.shape[a] for a in axes])
     if weight is not None:
         g = out = xp.multiply(g, weight, out=out)

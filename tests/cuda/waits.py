@@ -19,7 +19,6 @@ FUNCTIONS = {  # why -> functions of the engine that a program calls
     "finite differences are taken on the host": "gradcheck",
     "lengths are numbers on the host": "pack_padded_sequence pad_packed_sequence",
     "an index is a number on the host": "getitem.operate assign",
-    "negative variances are refused": "gaussian_nll_loss",
     "the arguments of a distribution are validated": """
         Categorical.__init__ Categorical.log_prob MixtureSameFamily.log_prob MultivariateNormal.__init__ MultivariateNormal.log_prob
         Normal.__init__ Normal.log_prob

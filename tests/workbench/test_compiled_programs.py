@@ -62,7 +62,7 @@ def test_it_answers_a_view_and_prints_itself(step):
     ask = {"type": "inspect", "v": protocol.VERSION, "id": 1, "node": row}
     ((told, _),) = session.handle(ask)
     facts = {fact["label"]: fact["text"] for fact in told["facts"]}
-    assert facts["op"].startswith("tanh, test_programs.py") and "of the parts" in facts["time"] and "%%watch" in told["missing"]
+    assert facts["op"].startswith("tanh, test_compiled_programs.py") and "of the parts" in facts["time"] and "%%watch" in told["missing"]
     ((told, _),) = session.handle({"type": "ask_memory", "v": protocol.VERSION, "id": 2})
     assert told["type"] == "problem" and "of temporary arrays" in told["sentence"]
     text = repr(session)
