@@ -7,10 +7,10 @@ BIN := $(VENV)/bin
 NPM := PATH="$(CURDIR)/$(BIN):$$PATH" npm --prefix extension
 SOURCES := pyproject.toml hatch_build.py extension/package-lock.json extension/build.mjs $(shell find extension/src extension/jupyter-config -type f)
 
-# `make test` leaves out tests marked `long`; with FULL=1 those marked `shorter`. WORKERS is pytest-xdist's number of processes: two more
-# than cores, since a test often waits for a kernel, a page or other processes.
+# `make test` leaves out tests marked `long`; with FULL=1 those marked `shorter`. WORKERS is pytest-xdist's number of processes: one more
+# than cores, since a test often waits for a kernel or a page; with more, pages that are reloaded are put back too late.
 FULL ?=
-WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 2)')
+WORKERS ?= $(shell $(PYTHON) -c 'import os; print((os.cpu_count() or 1) + 1)')
 MARKS := not torch and not $(if $(FULL),shorter,long)
 BASE ?= HEAD
 CHANGED = { git diff --name-only --diff-filter=d $(BASE); git ls-files --others --exclude-standard; }
