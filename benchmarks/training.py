@@ -35,7 +35,7 @@ def check(name: str, steps: dict[str, Callable]) -> None:
     losses = {library: [step().item() for _ in range(5)] for library, step in steps.items()}
     expected = next(reversed(losses.values()))
     for found in losses.values():
-        if not all(math.isclose(a, b, rel_tol=1e-3) for a, b in zip(found, expected, strict=True)):
+        if not all(math.isclose(a, b, rel_tol=1e-3, abs_tol=1e-3) for a, b in zip(found, expected, strict=True)):
             raise AssertionError(f"{name}: the losses differ: {losses}")
 
 
