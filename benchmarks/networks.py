@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -98,12 +99,14 @@ def gpt(
     return Model(), text[:, :-1].copy(), text[:, 1:].reshape(-1)
 
 
+def _normalized_conv(nn: Any, inputs: int, outputs: int, size: int, stride: int = 1) -> list:
+    return [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs)]
+
+
 def resnet(E: Any, batch: int = 64, side: int = 224, width: int = 64, depths: tuple = (3, 4, 6, 3), classes: int = 1000) -> tuple:
     """A residual network of bottlenecks; ResNet-50 by default."""
     nn = E.nn
-
-    def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> list:
-        return [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs)]
+    conv = functools.partial(_normalized_conv, nn)
 
     class Block(nn.Module):
         def __init__(self, inputs: int, width: int, stride: int) -> None:
@@ -127,9 +130,7 @@ def resnet(E: Any, batch: int = 64, side: int = 224, width: int = 64, depths: tu
 def resnet18(E: Any, batch: int = 32, side: int = 32, width: int = 64, depths: tuple = (2, 2, 2, 2)) -> tuple:
     """ResNet-18 as it is trained on CIFAR-10: blocks of two 3 x 3 convolutions, and the first one too, on 32 x 32."""
     nn = E.nn
-
-    def conv(inputs: int, outputs: int, size: int, stride: int = 1) -> list:
-        return [nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), nn.BatchNorm2d(outputs)]
+    conv = functools.partial(_normalized_conv, nn)
 
     class Block(nn.Module):
         def __init__(self, inputs: int, outputs: int, stride: int) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import numpy
 
@@ -36,6 +36,23 @@ def _after_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Same:
+    """A key for an argument that is neither a tensor nor a constant: equal only for the same object, which it does not keep alive."""
+
+    def __init__(self, value: Any) -> None:
+        self._hash = id(value)
+        try:
+            self._value: Callable[[], Any] = ref(value)
+        except TypeError:  # an object of C, without weak references
+            self._value = lambda: value
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and (value := self._value()) is not None and value is other._value()
 
 
 class Compiled:
@@ -94,7 +111,7 @@ class Compiled:
         """
         from .export import export
 
-        export(self, path, args, kwargs, platforms=platforms, dynamic_batch=dynamic_batch)
+        export(self, path, args, kwargs, platforms, dynamic_batch)
 
     def _key(self, structure: tuple, given: list) -> Any:
         """What a trace takes for granted of a call."""
@@ -103,7 +120,7 @@ class Compiled:
             if isinstance(a, Tensor)
             else (a.__class__, a)
             if is_plain(a)
-            else id(a)
+            else _Same(a)
             for a in given
         )
         form = repr(tree.mapped(lambda x: 0, structure))

@@ -47,13 +47,12 @@ _DRAWS: dict[str, Callable] = {  # by function of `kernels_random`: the same dis
 def export(
     compiled: Any,
     path: str | os.PathLike,
-    args: tuple | None = None,
-    kwargs: dict | None = None,
-    *,
-    platforms: Sequence[str] = ("cpu", "cuda"),
-    dynamic_batch: bool = False,
+    args: tuple | None,
+    kwargs: dict | None,
+    platforms: Sequence[str],
+    dynamic_batch: bool,
 ) -> None:
-    """Write the program of `compiled` to a file; the public text is that of `Compiled.export`."""
+    """Write the program of `compiled` to a file: see `Compiled.export`."""
     try:
         import flatbuffers  # noqa: F401  jax.export needs it, and says so only after the work
     except ImportError as error:

@@ -579,6 +579,19 @@ def test_a_forked_process_runs_eagerly():
     assert os.read(reader, 8) == b"2" and compiled(x).item() == 2
 
 
+def test_another_object_at_the_same_address_is_another_argument():
+    class Setting:
+        def __init__(self, factor):
+            self.factor = factor
+
+    compiled, found = engine.compile(lambda x, setting: x * setting.factor), []
+    for factor in (2.0, 3.0, 4.0):
+        setting = Setting(factor)  # the one before is freed, and this one may lie in its place
+        found += [compiled(engine.ones(1), setting).item() for _ in range(3)]
+        del setting
+    assert found == [2.0] * 3 + [3.0] * 3 + [4.0] * 3
+
+
 def test_a_module_is_compiled_in_place():
     net, x = nn.Sequential(nn.Linear(2, 2), nn.Tanh()), engine.ones(1, 2)
     expected = net(x)

@@ -63,21 +63,6 @@ def power(x: Any, y: Any) -> Any:
     return x**y
 
 
-@rule
-def floor_divide(x: Any, y: Any) -> Any:
-    return jnp.floor_divide(x, y)
-
-
-@rule
-def remainder(x: Any, y: Any) -> Any:
-    return jnp.remainder(x, y)
-
-
-@rule
-def fmod(x: Any, y: Any) -> Any:
-    return jnp.fmod(x, y)
-
-
 def _alike(*xs: Any) -> list:
     """Return arrays of one dtype and shape."""
     dtype = jnp.result_type(*xs)
