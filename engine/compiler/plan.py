@@ -102,9 +102,9 @@ class Plan:
                 [state[i] for i in self.changing], [grads[i] for i in self.donated], [state[i] for i in self.still],
                 [grads[i] for i in self.kept], *rest,
             )  # fmt: skip
-            self.lowered = self.traced.lower()
+            lowered = self.traced.lower()
             self.trace_seconds = time.perf_counter() - start
-            self.program = self.lowered.compile()
+            self.program = lowered.compile()
             del self._args
         self.seconds = time.perf_counter() - start
 
