@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import nbformat
 from playwright.sync_api import FloatRect, Locator, Page, ViewportSize, expect, sync_playwright
@@ -114,6 +115,7 @@ class Lab:
     errors: list[str] = field(default_factory=list)  # uncaught errors of the page, with their stacks
     console: list[str] = field(default_factory=list)  # errors and warnings that the page wrote there
     is_clear: bool = False  # JupyterLab is there, with nothing open
+    workspace: str = field(default_factory=lambda: uuid4().hex)  # another page that stays open saves its layout in its own
 
     def __post_init__(self) -> None:
         self.page.add_init_script(NO_HINTS)
@@ -123,9 +125,9 @@ class Lab:
         dialog = self.page.get_by_role("dialog", name="Directory not found")
         self.page.add_locator_handler(dialog, lambda shown: shown.get_by_role("button").last.click())
 
-    def goto(self, path: str = "/lab") -> None:
-        """Opens an address of the server and waits until JupyterLab is there."""
-        self.page.goto(f"{self.server.url}{path}?token={self.server.token}&reset")
+    def goto(self, path: str = "") -> None:
+        """Opens JupyterLab, and a path in it, in the page's own workspace, and waits until it is there."""
+        self.page.goto(f"{self.server.url}/lab/workspaces/{self.workspace}{path}?token={self.server.token}&reset")
         self.wait_restored()
 
     def reload(self) -> None:
@@ -151,7 +153,7 @@ class Lab:
             self.is_clear = False
             self.page.evaluate(OPEN, path)
         else:
-            self.goto(f"/lab/tree/{path}")
+            self.goto(f"/tree/{path}")
         self.page.wait_for_function(READY, polling=LOOK)
 
     def clear(self) -> None:

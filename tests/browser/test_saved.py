@@ -54,3 +54,28 @@ def test_a_view_that_a_busy_page_could_not_find_in_time_is_found_later(lab):
     lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(1, 'start')")
     expect(lab.cell(1).get_by_test_id("wb-root")).to_be_visible()
     assert any("model not found" in line for line in lab.console), "the page was not late"
+
+
+# JupyterLab attaches a cell when it comes into view, which may be after the manager has given up.
+GIVES_UP_DETACHED = """async () => {
+  const { node } = window.jupyterapp.shell.currentWidget.content.widgets[1];
+  const { parentNode, nextSibling } = node;
+  node.remove();
+  while (!node.textContent.includes("model not found")) await new Promise((tell) => requestAnimationFrame(tell));
+  parentNode.insertBefore(node, nextSibling);
+}"""
+
+
+@pytest.mark.own_page
+def test_a_view_that_is_lost_before_its_cell_is_attached_shows_what_was_saved(lab):
+    lab.open(SETUP, WATCHED, name="detached.ipynb")
+    lab.run_all()
+    expect(lab.cell(1).get_by_test_id("wb-root")).to_be_visible()
+    lab.command("docmanager:save")
+    lab.wait_idle()
+    lab.page.wait_for_function(SAVED)
+    lab.restart_kernel()
+    lab.page.add_init_script(f"({ONE_LONG_PAUSE})()")  # time to detach it
+    lab.reload()
+    lab.page.evaluate(GIVES_UP_DETACHED)
+    expect(lab.cell(1).get_by_role("img", name="graph with 2 ops")).to_be_visible()

@@ -4,6 +4,7 @@ import type { CodeCell } from "@jupyterlab/cells";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 
 const LOST = "Error displaying widget: model not found"; // Jupyter's widget manager writes this into the output in every language
+const PLACES = ".jupyter-widgets"; // what the manager has written into
 const SVG = "image/svg+xml";
 
 /** Shows the drawing saved with an output, in every notebook, once its widget turns out to be lost. */
@@ -11,8 +12,10 @@ export function showSaved(tracker: INotebookTracker): void {
   const sought = new WeakSet<Element>();
   tracker.widgetAdded.connect((_, panel) => {
     const watch = new MutationObserver((records) => {
-      for (const { target, addedNodes } of records) {
-        if (addedNodes.length === 1 && addedNodes[0]!.nodeType === Node.TEXT_NODE && addedNodes[0]!.nodeValue === LOST) draw(panel, target as Element, sought);
+      for (const node of records.flatMap((record) => [...record.addedNodes])) {
+        // The message itself, or a cell that has it already: JupyterLab attaches cells when they come into view.
+        const places = node instanceof Element ? node.querySelectorAll(PLACES) : [node.parentElement];
+        for (const place of places) if (place?.firstChild?.nodeValue === LOST) draw(panel, place, sought);
       }
     });
     watch.observe(panel.content.node, { childList: true, subtree: true });
