@@ -144,8 +144,8 @@ class Lab:
 
     def wait_saved(self, holds: str) -> None:
         """Returns when JupyterLab has saved a workspace of which `holds`, a predicate in JavaScript, is true; it saves a while after a change."""
-        saved = f"async () => (await window.jupyterapp.serviceManager.workspaces.list()).values.some(({{ data }}) => ({holds})(data))"
-        wait_until(lambda: self.page.evaluate(saved), lambda: f"no workspace is saved of which {holds}")
+        saved = f"async (name) => ({holds})((await window.jupyterapp.serviceManager.workspaces.fetch(name)).data)"
+        wait_until(lambda: self.page.evaluate(saved, self.workspace), lambda: f"no workspace is saved of which {holds}")
 
     def open_notebook(self, path: str) -> None:
         """Opens a notebook of the server's root folder and waits until its kernel is ready."""
