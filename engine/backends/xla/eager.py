@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import jax
+import jax.core
 import numpy
 from jax.experimental.buffer_callback import buffer_callback
 from jax.extend.core import Primitive
