@@ -40,7 +40,7 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
     if x.ndim + 1 == weight.ndim:
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
     arrays = (x, weight) if bias is None else (x, weight, bias)
-    if _worth(arrays, weight.shape):
+    if worth(arrays, weight.shape):
         kernels_conv.check(x.shape, weight.shape, bias, groups)
         at = place(x.shape[2:], weight.shape[2:], stride, padding, dilation)
         out = _executed(DST, arrays, (len(x), len(weight), *at.out), at, groups)
@@ -53,7 +53,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
     """Gradient of `convolution` with respect to x, from g (N, O, *out) to shape `size`; also the transposed convolution."""
     if g.ndim + 1 == weight.ndim:
         return convolution_input(g[None], weight, (1, *size), stride, padding, dilation, groups)[0]
-    if _worth((g, weight), weight.shape):
+    if worth((g, weight), weight.shape):
         at = place(size[2:], weight.shape[2:], stride, padding, dilation, g.shape[2:])
         out = _executed(DIFF_SRC, (g, weight), size, at, groups)
         if out is not None:
@@ -65,7 +65,7 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
     """Gradient of `convolution` with respect to weight, from g (N, O, *out) and x to shape `size`."""
     if g.ndim + 1 == len(size):
         return convolution_weight(g[None], x[None], size, stride, padding, dilation, groups)
-    if _worth((g, x), size):
+    if worth((g, x), size):
         at = place(x.shape[2:], size[2:], stride, padding, dilation, g.shape[2:])
         out = _executed(DIFF_WEIGHTS, (g, x), size, at, groups)
         if out is not None:
@@ -73,14 +73,16 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
     return kernels_conv.convolution_weight(g, x, size, stride, padding, dilation, groups)
 
 
-def _worth(arrays: tuple, weight: tuple) -> bool:
+def worth(arrays: tuple, weight: tuple) -> bool:
     """Whether oneDNN may be faster for a batch of images and a weight of this shape: all is float32, there is enough to compute, and the
     library, which is loaded at the first time, can be used.
     """
-    x = arrays[0]
-    if not mkldnn.enabled or x.ndim != len(weight) or 0 in x.shape or any(a.dtype != F32 for a in arrays):
-        return False
-    return x.size // x.shape[1] * math.prod(weight) >= _LEAST and isinstance(onednn.found(), Library)
+    return mkldnn.enabled and large(arrays[0], weight) and all(a.dtype == F32 for a in arrays) and isinstance(onednn.found(), Library)
+
+
+def large(x: Any, weight: tuple) -> bool:
+    """Whether a batch of images (not a single one) and a weight of this shape need many multiplications."""
+    return x.ndim == len(weight) and 0 not in x.shape and x.size // x.shape[1] * math.prod(weight) >= _LEAST
 
 
 # -- plans -------------------------------------------------------------------------------------------------------------------

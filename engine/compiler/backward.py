@@ -14,7 +14,7 @@ import jax
 import numpy
 
 from ..autograd.function_context import FunctionCtx
-from ..backends.xla import Traced, TraceError
+from ..backends.xla import Traced, TraceError, lowering_here
 from ..base import observe
 from ..core import tape
 from ..core.tensor import Tensor
@@ -80,7 +80,8 @@ class Backward:
             given = [as_buffer(a) for a in node.saved], [as_buffer(g) for g in grads]
             if self.program is None:
                 start = time.perf_counter()
-                lowered = jax.jit(self._body, keep_unused=True).lower(*given)
+                with lowering_here():
+                    lowered = jax.jit(self._body, keep_unused=True).lower(*given)
                 self.traced = time.perf_counter() - start
                 self.program = lowered.compile()
                 self.compiled = time.perf_counter() - start - self.traced

@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy
 
-from ..backends.xla import Traced, TraceError, raw
+from ..backends.xla import Traced, TraceError, lowering_here, raw
 from ..base import observe, tree
 from ..core import casting, devices, random, tape, versions
 from ..core.tensor import Tensor
@@ -102,7 +102,8 @@ class Plan:
                 [state[i] for i in self.changing], [grads[i] for i in self.donated], [state[i] for i in self.still],
                 [grads[i] for i in self.kept], *rest,
             )  # fmt: skip
-            lowered = self.traced.lower()
+            with lowering_here():
+                lowered = self.traced.lower()
             self.trace_seconds = time.perf_counter() - start
             self.program = lowered.compile()
             del self._args

@@ -7,9 +7,10 @@ import jax
 
 from ...base import errors
 from .array import Traced, TraceError, raw, wrap
+from .eager import lowering_here
 from .namespace import space
 
-__all__ = ["TraceError", "Traced", "raw", "space", "wrap"]
+__all__ = ["TraceError", "Traced", "lowering_here", "raw", "space", "wrap"]
 
 # JAX warns at every fork, as of a DataLoader's workers; in a forked process the engine calls nothing of it (see `compiler.compiled`)
 warnings.filterwarnings("ignore", message=r"os\.fork\(\) was called", category=RuntimeWarning)

@@ -1,4 +1,4 @@
-"""Kernels of layers and losses for traced arrays: convolution, pooling, normalization, class losses, attention, LSTM."""
+"""Kernels of layers and losses for traced arrays: pooling, normalization, class losses, attention, LSTM."""
 
 from __future__ import annotations
 
@@ -10,46 +10,15 @@ import jax.numpy as jnp
 import numpy
 from jax import lax
 
+from ...base.dtypes import F32, F64
+from .. import kernels_pool
 from ..kernels_conv import _blocks
 from ..kernels_pool import _shares
-from ..windows import place, place_pool
+from ..windows import each, place_pool
+from .eager import either
 from .namespace import rule
 
-# -- convolution: its gradients are the transposes of a linear function, which JAX derives -----------------------------------------
-
-
-def _convolved(x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
-    n = weight.ndim - 2
-    at = place(tuple(x.shape[-n:]), tuple(weight.shape[2:]), stride, padding, dilation)
-    data, kernel = "NC" + "DHW"[3 - n :], "OI" + "DHW"[3 - n :]
-    return lax.conv_general_dilated(
-        x, weight, at.stride, at.pads, rhs_dilation=at.dilation, dimension_numbers=(data, kernel, data), feature_group_count=groups
-    )
-
-
-@rule
-def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1, bias: Any = None) -> Any:
-    single = x.ndim == weight.ndim - 1
-    y = _convolved(x[None] if single else x, weight, stride, padding, dilation, groups)
-    y = y if bias is None else y + bias.reshape((-1,) + (1,) * (weight.ndim - 2))
-    return y[0] if single else y
-
-
-@rule
-def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
-    single = g.ndim == weight.ndim - 1
-    shape = jax.ShapeDtypeStruct((1, *size) if single else tuple(size), g.dtype)
-    (out,) = jax.linear_transpose(lambda x: _convolved(x, weight, stride, padding, dilation, groups), shape)(g[None] if single else g)
-    return out[0] if single else out
-
-
-@rule
-def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
-    single = g.ndim == len(size) - 1
-    g, x = (g[None], x[None]) if single else (g, x)
-    shape = jax.ShapeDtypeStruct(tuple(size), g.dtype)
-    return jax.linear_transpose(lambda weight: _convolved(x, weight, stride, padding, dilation, groups), shape)(g)[0]
-
+_MANY = 1 << 14  # elements; with fewer, XLA's code takes less time than the call
 
 # -- pooling: the position of a maximum is the number of its tap, as on the CPU ------------------------------------------------------
 
@@ -58,8 +27,7 @@ def _padded(x: Any, at: Any, n: int, value: Any) -> Any:
     return lax.pad(x, jnp.asarray(value, x.dtype), [(0, 0, 0)] * (x.ndim - n) + [(*p, 0) for p in at.pads])
 
 
-@rule
-def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+def _max_pool(x: Any, n: int, kernel: tuple, stride: Any, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple:
     at = place_pool(tuple(x.shape[-n:]), kernel, stride, padding, dilation, ceil_mode)
     least = -numpy.inf if jnp.issubdtype(x.dtype, jnp.floating) else numpy.iinfo(x.dtype).min
     wide, inside = _padded(x, at, n, least), numpy.zeros(at.padded, bool)
@@ -80,6 +48,21 @@ def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, 
     return best, tap
 
 
+_MAX_POOL = either(_max_pool, kernels_pool.max_pool)
+
+
+def _pooled(n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple:
+    """Return the arguments of a pool, as JAX can compare them."""
+    stride = None if stride is None else each(stride, n, "stride")
+    return each(kernel, n, "kernel_size"), stride, each(padding, n, "padding"), each(dilation, n, "dilation"), ceil_mode
+
+
+@rule
+def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
+    args = (n, *_pooled(n, kernel, stride, padding, dilation, ceil_mode))
+    return _MAX_POOL(x, args=args, large=x.size >= _MANY and x.dtype in (F32, F64))
+
+
 @rule
 def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
     n = len(kernel)
@@ -88,16 +71,23 @@ def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any 
     return sum(jnp.where(taps == i, wide[t], 0) for i, t in enumerate(at.taps))
 
 
+def _tap_scatter(g: Any, taps: Any, size: tuple, kernel: tuple, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    at = place_pool(size[-len(kernel) :], kernel, stride, padding, dilation, ceil_mode)
+    wide = jnp.zeros((*size[: -len(kernel)], *at.padded), g.dtype)
+    for i, t in enumerate(at.taps):
+        wide = wide.at[t].add(jnp.where(taps == i, g, 0))
+    return at.inner(wide)
+
+
+_TAP_SCATTER = either(_tap_scatter, kernels_pool.tap_scatter)
+
+
 @rule
 def tap_scatter(
     g: Any, taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
-    n = len(kernel)
-    at = place_pool(size[-n:], kernel, stride, padding, dilation, ceil_mode)
-    wide = jnp.zeros((*size[:-n], *at.padded), g.dtype)
-    for i, t in enumerate(at.taps):
-        wide = wide.at[t].add(jnp.where(taps == i, g, 0))
-    return at.inner(wide)
+    args = (tuple(size), *_pooled(len(kernel), kernel, stride, padding, dilation, ceil_mode))
+    return _TAP_SCATTER(g, taps, args=args, large=g.size >= _MANY and g.dtype in (F32, F64))
 
 
 @rule

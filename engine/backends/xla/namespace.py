@@ -113,7 +113,7 @@ def numpys(name: str) -> Any:
 @functools.cache
 def _own() -> dict[str, Callable]:
     """Return all functions; their files are imported at the first use."""
-    for part in ("shapes", "elements", "reductions", "products", "places", "layers"):
+    for part in ("shapes", "elements", "reductions", "products", "places", "convolutions", "layers"):
         import_module(f"{__package__}.{part}")
     return OWN
 
