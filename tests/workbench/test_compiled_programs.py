@@ -64,9 +64,10 @@ def test_it_answers_a_view_and_prints_itself(step):
     facts = {fact["label"]: fact["text"] for fact in told["facts"]}
     assert facts["op"].startswith("tanh, test_compiled_programs.py") and "of the parts" in facts["time"] and "%%watch" in told["missing"]
     ((told, _),) = session.handle({"type": "ask_memory", "v": protocol.VERSION, "id": 2})
-    assert told["type"] == "problem" and "of temporary arrays" in told["sentence"]
+    assert told["type"] == "memory" and "of temporary arrays" in told["missing"]
     text = repr(session)
-    assert text.startswith("step: The program that XLA runs for x: float32 4×6") and "SGD update" in text
+    assert text.startswith("The program that XLA runs for step(x: float32 4×6): ")
+    assert text.index("  forward, ") < text.index("  backward, ") < text.index("  SGD update, ")
     assert "<svg" in session.stills()["image/svg+xml"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ..graph import text
@@ -14,7 +15,7 @@ class ProgramSession(ShownSession):
 
     def __repr__(self) -> str:
         lines = text.tree(self.graph.message()).partition("\n")[2]
-        return f"{self.recording.title}: {self.recording.left_out()}\n{lines}"
+        return f"{self.recording.left_out()}\n{lines}"
 
     def stills(self) -> dict[str, str]:
         return {**super().stills(), "text/plain": repr(self)}
@@ -30,7 +31,7 @@ def is_compiled(what: Any) -> bool:
     return isinstance(what, tuple(known))
 
 
-def opened(what: Any) -> ProgramSession:
+def opened(what: Any, names: Mapping[str, Any]) -> ProgramSession:
     """A session on the newest program of a compiled function or an explanation, or on one program."""
     from engine.compiler.explain import Program
 
@@ -44,5 +45,5 @@ def opened(what: Any) -> ProgramSession:
         program = own[-1]
     recording = ProgramRecording(program)
     session = ProgramSession(recording, ProgramGraph(recording))
-    session.graph.finish()
+    session.graph.finish(names)
     return session
