@@ -19,7 +19,7 @@ from ..recording.recorder import is_parameter
 from ..recording.recording import Recording, Scope, recent
 from ..recording.source import optimizers
 
-NO_VALUE = "XLA keeps no value between the instructions of a program. Run the step under %%watch: it then runs op by op, with every value."
+NO_VALUE = "XLA keeps no values of its instructions. Run the step under %%watch: it then runs op by op, with every value."
 LONGEST = 400  # characters of an instruction's text
 PHASES = ("forward", "backward", "update")
 NOTHING = protocol.Buffer(0, "float64", [0])  # where `missing` says why
@@ -186,7 +186,7 @@ class ProgramRecording(Recording):
             found.append(Fact("op", f"{origin}, {origin.where}" if origin.where else str(origin)))
         if part is not None:
             found.append(Fact("part", f"{part.name}: {part.ops}"))
-            found += [Fact("line", line) for line in part.lines]
+            found += [Fact("line", line) for line in part.lines if origin is None or line != origin.where]
             found.append(Fact("work", f"{count_text(part.flops)} floating-point operations, {bytes_text(part.bytes)} read and written"))
             share, seconds = f"{self.program.share(part):.1%}", part.seconds
             found.append(Fact("time", f"about {share}, estimated" if seconds is None else f"{time_text(seconds)}, {share} of the parts"))
@@ -212,7 +212,7 @@ class ProgramRecording(Recording):
         """The answer to what a view asks about an instruction; None if it can be answered as for any recording."""
         if isinstance(request, protocol.AskMemory):
             line = protocol.Line(0, 0, 0, -1, NOTHING, None, NOTHING, [], [])
-            missing = f"A run takes {memory_text(self.program.memory)}. XLA decides when it compiles where each array lies; nothing is recorded."
+            missing = f"A run takes {memory_text(self.program.memory)}. XLA lays it out when it compiles, so there are no events to show."
             return protocol.Memory(request.id, self.name, 0, 0, -1, [], [], 0, line, [], 0, [], [], [], [], 0, missing)
         if isinstance(request, protocol.AskTiming) and self.program.seconds is None:
             missing = f"The parts have not been timed. {self.title}.explain(...), called with the arguments of the step, runs and times them."

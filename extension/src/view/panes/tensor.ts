@@ -162,7 +162,7 @@ export class TensorPane implements Pane {
     const values = summary && valuesText(summary);
     put(
       this.brief,
-      missing ? h("p", { class: "missing", "data-testid": "wb-missing" }, missing) : null,
+      missing ? h("p", { class: state.recording?.view === "program" ? "quiet" : "missing", "data-testid": "wb-missing" }, missing) : null,
       summary ? h("p", { class: "line", "data-testid": "wb-summary" }, summary.text) : null,
       values ? h("code", { class: "values", "data-testid": "wb-values" }, values) : null,
       tokens ? drawTokens(tokens) : null,
