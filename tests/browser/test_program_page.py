@@ -42,10 +42,12 @@ def test_a_compiled_step_is_shown_with_its_fusions(lab):
     expect(panel).not_to_contain_text("wb.step(loss)")
 
     # What each tab says; nothing of it is an error.
-    for tab, words in (("grad", "Click a parameter"), ("model", "the next SGD step"), ("memory", "of temporary arrays"), ("time", "step.explain(")):
+    said = {"grad": "Click a parameter", "model": "the next SGD step", "memory": "of temporary arrays", "time": "step.explain"}
+    for tab, words in said.items():
         view.get_by_test_id(f"wb-tab-{tab}").click()
         expect(panel).to_contain_text(words)
     expect(view.get_by_test_id("wb-alert")).to_be_hidden()
+    expect(view.get_by_label("What boxes and edges show").locator("option")).to_have_text(["bytes", "time", "no overlay"])
 
     # A phase opens into parts, a fusion into instructions.
     view.get_by_test_id("wb-tab-value").click()

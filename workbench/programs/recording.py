@@ -51,7 +51,7 @@ class ProgramRecording(Recording):
         self.told: dict[int, tuple[Instruction, Part | None]] = {}
         self.began, self.ended = 0.0, program.seconds or 0.0
         seconds = accumulate((part.seconds or 0.0 for part in program.parts), initial=0.0)
-        self._begun = dict(zip(self.parts, seconds, strict=False))  # the parts are timed one by one, and shown one after the other
+        self._begun = dict(zip(self.parts, seconds, strict=False))  # in the order in which XLA runs the parts, without gaps
         main, phases = self._by_phase()
         self._within = self._phases(phases)  # a part -> the scope around it
         results = self._add(main, [], -1, None)
@@ -97,7 +97,7 @@ class ProgramRecording(Recording):
         return result
 
     def _by_phase(self) -> tuple[dict[str, Instruction], dict[str, int]]:
-        """The program with its phases one after the other, where XLA mixes them, and the phase of each instruction.
+        """The instructions sorted by phase, as XLA mixes the phases, and the phase of each.
 
         An instruction is never in an earlier phase than its operands, so forward values go into backward parts, and not back. What has no
         operands is in the phase that uses it first; inputs that nothing uses are left out.
@@ -215,10 +215,10 @@ class ProgramRecording(Recording):
             missing = f"A run takes {memory_text(self.program.memory)}. XLA lays it out when it compiles, so there are no events to show."
             return protocol.Memory(request.id, self.name, 0, 0, -1, [], [], 0, line, [], 0, [], [], [], [], 0, missing)
         if isinstance(request, protocol.AskTiming) and self.program.seconds is None:
-            missing = f"The parts have not been timed. {self.title}.explain(...), called with the arguments of the step, runs and times them."
-            return protocol.Timing(
-                request.id, self.name, 0, 0, 0, 0, 0, NOTHING, NOTHING, [], NOTHING, 0, 0, [], [], [], "", missing
-            )  # fmt: skip
+            how = f"The parts have not been timed. Call {self.title}.explain with arguments, which times them, and show the step again."
+            missing = "A backward pass that runs outside of the function is not timed." if self.program.backward else how
+            empty = (0, 0, 0, 0, 0, NOTHING, NOTHING, [], NOTHING, 0, 0, [], [], [])
+            return protocol.Timing(request.id, self.name, *empty, "", missing)
         if not isinstance(request, protocol.Inspect) or not 0 <= request.node < self.count or self.tensor(request.node) is not None:
             return None
         row = request.node
