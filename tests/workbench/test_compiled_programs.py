@@ -83,6 +83,20 @@ def test_an_explanation_and_a_loop_are_shown_too(step):
     assert any("lstm_steps" in scope.label and any(inner.parent == at for inner in scopes) for at, scope in enumerate(scopes))
 
 
+def test_a_compiled_module_shows_its_program_and_the_one_of_its_backward_pass():
+    model = engine.compile(nn.Linear(3, 2))
+    with wb.watch(model):
+        model(engine.ones(4, 3))
+    assert repr(wb.show(model)).startswith("OptimizedModule: 1 op")  # nothing is compiled: the run under the watch
+    for _ in range(2):
+        model(engine.ones(4, 3)).sum().backward()
+    assert repr(wb.show(model)).startswith("The program that XLA runs for Linear(input: float32 4×3): 2 parts, 1 fusion among them.")
+    session = wb.show(model.explain().programs[1])
+    assert repr(session).startswith("The backward pass that XLA runs for Linear(")
+    ((told, _),) = session.handle({"type": "ask_timing", "v": protocol.VERSION, "id": 1, "begin": 0, "end": -1})
+    assert told["missing"] == "A backward pass that runs outside of the function is not timed."
+
+
 def test_what_has_not_been_compiled_is_not_shown():
     with pytest.raises(RuntimeError, match="Nothing has been compiled yet"):
         wb.show(engine.compile(lambda x: x + 1))

@@ -10,7 +10,7 @@ from weakref import ref
 from engine.compiler.explain import Part, Program, count_text, memory_text, origins, time_text
 from engine.compiler.hlo import Instruction
 
-from .. import protocol
+from .. import inspector, protocol
 from ..base.readable import readable
 from ..graph.graph import Box, Graph, numbered
 from ..inspector import bytes_text, shape_text
@@ -175,7 +175,8 @@ class ProgramRecording(Recording):
         p = self.program
         time = f"; a run takes {time_text(p.seconds)}" if p.seconds is not None else ""
         what = "backward pass" if p.backward else "program"
-        return f"The {what} that XLA runs for {p.name}({', '.join(p.arguments)}): {len(p.parts)} parts, {p.fusions} of them fusions{time}."
+        parts = f"{inspector.count_text(len(p.parts), 'part')}, {inspector.count_text(p.fusions, 'fusion')} among them"
+        return f"The {what} that XLA runs for {p.name}({', '.join(p.arguments)}): {parts}{time}."
 
     def facts(self, row: int) -> list[Fact]:
         """What is known of an instruction: the part it runs in, its ops and lines, work, traffic and time."""
