@@ -28,7 +28,7 @@ def is_compiled(what: Any) -> bool:
     """Whether it is a compiled step or a module with a program, or what its `explain()` returned, or a program of that."""
     kinds = {"engine.compiler.compiled": ("Compiled",), "engine.compiler.explain": ("Explanation", "Program")}
     known = [getattr(module, name) for path, names in kinds.items() if (module := sys.modules.get(path)) is not None for name in names]
-    called = getattr(what, "_called", None)  # of a compiled module, which may have run only under a watch
+    called: Any = getattr(what, "_called", None)  # of a compiled module, which may have run only under a watch
     return isinstance(what, tuple(known)) or (isinstance(called, tuple(known)) and bool(called.plans))
 
 
