@@ -294,6 +294,16 @@ def time(lab: Lab, view: Locator) -> None:
     expect(view.get_by_test_id("wb-timeline")).to_have_attribute("data-looked", re.compile(r"^\d+$"))
 
 
+@picture("compile.md", "step.explain(x, y);", "import workbench as wb\nwb.show(step)", until="schedule.step()", height=600)
+def compiled(lab: Lab, view: Locator) -> None:
+    widen(view, 40)
+    view.locator('[aria-label^="scope forward"]').dblclick()
+    view.get_by_test_id("wb-fit").click()
+    view.locator('[aria-label^="scope linear, relu"]').dblclick()
+    select(view, "maximum")
+    expect(view.get_by_test_id("wb-missing").first).to_be_visible()
+
+
 @picture(
     "checks.md",
     """model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))

@@ -108,7 +108,7 @@ def show(tensor: Any = None) -> View | Watch | ShownSession:
     from .torch_models import is_tensor
 
     if programs.is_compiled(tensor):
-        return caller.shown(programs.opened(tensor))
+        return caller.shown(programs.opened(tensor, caller.names()))
     if is_module(tensor):
         return caller.shown(ran(tensor, caller.names()))
     if is_tensor(tensor):

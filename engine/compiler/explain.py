@@ -316,7 +316,7 @@ def _named(plan: Plan) -> dict[int, str]:
         names |= {id(t): lead + name for name, t in (*m.named_buffers(), *m.named_parameters())}
     for o in plan.optimizers:
         for p, state in o.state.items():
-            names |= {id(t): f"{names.get(id(p), 'parameter')}: {key}" for key, t in state.items() if isinstance(t, Tensor)}
+            names |= {id(t): f"{names.get(id(p), 'parameter')}.{key}" for key, t in state.items() if isinstance(t, Tensor)}
     return names
 
 

@@ -64,9 +64,10 @@ def test_it_answers_a_view_and_prints_itself(step):
     facts = {fact["label"]: fact["text"] for fact in told["facts"]}
     assert facts["op"].startswith("tanh, test_compiled_programs.py") and "of the parts" in facts["time"] and "%%watch" in told["missing"]
     ((told, _),) = session.handle({"type": "ask_memory", "v": protocol.VERSION, "id": 2})
-    assert told["type"] == "problem" and "of temporary arrays" in told["sentence"]
+    assert told["type"] == "memory" and "of temporary arrays" in told["missing"]
     text = repr(session)
-    assert text.startswith("step: The program that XLA runs for x: float32 4×6") and "SGD update" in text
+    assert text.startswith("The program that XLA runs for step(x: float32 4×6): ")
+    assert text.index("  forward, ") < text.index("  backward, ") < text.index("  SGD update, ")
     assert "<svg" in session.stills()["image/svg+xml"]
 
 
@@ -80,6 +81,20 @@ def test_an_explanation_and_a_loop_are_shown_too(step):
         run(engine.ones(5, 2, 3))
     scopes = wb.show(run).recording.scopes
     assert any("lstm_steps" in scope.label and any(inner.parent == at for inner in scopes) for at, scope in enumerate(scopes))
+
+
+def test_a_compiled_module_shows_its_program_and_the_one_of_its_backward_pass():
+    model = engine.compile(nn.Linear(3, 2))
+    with wb.watch(model):
+        model(engine.ones(4, 3))
+    assert repr(wb.show(model)).startswith("OptimizedModule: 1 op")  # nothing is compiled: the run under the watch
+    for _ in range(2):
+        model(engine.ones(4, 3)).sum().backward()
+    assert repr(wb.show(model)).startswith("The program that XLA runs for Linear(input: float32 4×3): 2 parts, 1 fusion among them.")
+    session = wb.show(model.explain().programs[1])
+    assert repr(session).startswith("The backward pass that XLA runs for Linear(")
+    ((told, _),) = session.handle({"type": "ask_timing", "v": protocol.VERSION, "id": 1, "begin": 0, "end": -1})
+    assert told["missing"] == "A backward pass that runs outside of the function is not timed."
 
 
 def test_what_has_not_been_compiled_is_not_shown():

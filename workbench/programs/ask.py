@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ..graph import text
@@ -14,7 +15,7 @@ class ProgramSession(ShownSession):
 
     def __repr__(self) -> str:
         lines = text.tree(self.graph.message()).partition("\n")[2]
-        return f"{self.recording.title}: {self.recording.left_out()}\n{lines}"
+        return f"{self.recording.left_out()}\n{lines}"
 
     def stills(self) -> dict[str, str]:
         return {**super().stills(), "text/plain": repr(self)}
@@ -24,13 +25,14 @@ class ProgramSession(ShownSession):
 
 
 def is_compiled(what: Any) -> bool:
-    """Whether it is a compiled step, or what its `explain()` returned, or a program of that."""
+    """Whether it is a compiled step or a module with a program, or what its `explain()` returned, or a program of that."""
     kinds = {"engine.compiler.compiled": ("Compiled",), "engine.compiler.explain": ("Explanation", "Program")}
     known = [getattr(module, name) for path, names in kinds.items() if (module := sys.modules.get(path)) is not None for name in names]
-    return isinstance(what, tuple(known))
+    called: Any = getattr(what, "_called", None)  # of a compiled module, which may have run only under a watch
+    return isinstance(what, tuple(known)) or (isinstance(called, tuple(known)) and bool(called.plans))
 
 
-def opened(what: Any) -> ProgramSession:
+def opened(what: Any, names: Mapping[str, Any]) -> ProgramSession:
     """A session on the newest program of a compiled function or an explanation, or on one program."""
     from engine.compiler.explain import Program
 
@@ -44,5 +46,5 @@ def opened(what: Any) -> ProgramSession:
         program = own[-1]
     recording = ProgramRecording(program)
     session = ProgramSession(recording, ProgramGraph(recording))
-    session.graph.finish()
+    session.graph.finish(names)
     return session

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 from typing import Any, NamedTuple
 from weakref import ref
 
 from engine.compiler.explain import Part, Program, count_text, memory_text, origins, time_text
 from engine.compiler.hlo import Instruction
 
-from .. import protocol
+from .. import inspector, protocol
 from ..base.readable import readable
 from ..graph.graph import Box, Graph, numbered
 from ..inspector import bytes_text, shape_text
 from ..protocol import Fact
 from ..recording.recorder import is_parameter
 from ..recording.recording import Recording, Scope, recent
+from ..recording.source import optimizers
 
-NO_VALUE = "XLA keeps no value between the instructions of a program. Run the step under %%watch: it then runs op by op, with every value."
+NO_VALUE = "XLA keeps no values of its instructions. Run the step under %%watch: it then runs op by op, with every value."
 LONGEST = 400  # characters of an instruction's text
+PHASES = ("forward", "backward", "update")
+NOTHING = protocol.Buffer(0, "float64", [0])  # where `missing` says why
 
 
 class Opcode(NamedTuple):
@@ -46,15 +50,11 @@ class ProgramRecording(Recording):
         self.parts = {part.name: part for part in program.parts}
         self.told: dict[int, tuple[Instruction, Part | None]] = {}
         self.began, self.ended = 0.0, program.seconds or 0.0
-        self._clock = 0.0
-        main = program.module.main
-        self._within = self._phases()  # a part -> the scope around it
-        given: list[Any] = []
-        used = {name for one in main.values() for name in one.operands}
-        for one in main.values():
-            if one.opcode == "parameter":
-                given.append((_number(one), self._input(one) if one.name in used else -1))
-        results = self._add(main, [row for _, row in sorted(given)], -1, None)
+        seconds = accumulate((part.seconds or 0.0 for part in program.parts), initial=0.0)
+        self._begun = dict(zip(self.parts, seconds, strict=False))  # in the order in which XLA runs the parts, without gaps
+        main, phases = self._by_phase()
+        self._within = self._phases(phases)  # a part -> the scope around it
+        results = self._add(main, [], -1, None)
         for name, row in zip(program.outputs, results if isinstance(results, list) else [results], strict=True):
             if self.kind[row] == "op":
                 self.names[row] = name
@@ -78,7 +78,7 @@ class ProgramRecording(Recording):
             operands = [values[name] for name in one.operands]
             own = self.parts.get(one.name) if scope < 0 else part
             if one.opcode == "parameter":
-                result = given[_number(one)]
+                result = given[_number(one)] if given else self._input(one)
             elif one.opcode == "tuple":
                 result = operands
             elif one.opcode == "get-tuple-element":
@@ -96,17 +96,33 @@ class ProgramRecording(Recording):
             values[one.name] = result
         return result
 
-    def _phases(self) -> dict[str, int]:
-        """Add a scope for each phase of a training step, and return that of each part: forward values go into backward parts, not back."""
-        order = ("forward", "backward", "update")
-        found = {name: max(order.index(one.phase) for one in part.origins) for name, part in self.parts.items() if part.origins}
+    def _by_phase(self) -> tuple[dict[str, Instruction], dict[str, int]]:
+        """The instructions sorted by phase, as XLA mixes the phases, and the phase of each.
+
+        An instruction is never in an earlier phase than its operands, so forward values go into backward parts, and not back. What has no
+        operands is in the phase that uses it first; inputs that nothing uses are left out.
+        """
+        main, phases, used = self.program.module.main, {}, {}
+        for name, one in main.items():
+            own = [PHASES.index(origin.phase) for origin in self.parts[name].origins] if name in self.parts else []
+            phases[name] = max([*own, *(phases[operand] for operand in one.operands)], default=0)
+            for operand in one.operands:
+                used[operand] = min(phases[name], used.get(operand, len(PHASES)))
+        *others, result = main.items()
+        phases |= {name: used[name] for name, one in others if not one.operands and name in used}
+        shown = [(name, one) for name, one in others if one.opcode != "parameter" or name in used]
+        return dict([*sorted(shown, key=lambda item: phases[item[0]]), result]), phases
+
+    def _phases(self, phases: dict[str, int]) -> dict[str, int]:
+        """Add a scope for each phase of a training step, and return that of each part."""
+        found = {name: phases[name] for name, part in self.parts.items() if part.origins}
         present = sorted(set(found.values()))
         if len(present) < 2:
             return {}
         for phase in present:
             parts = [part for name, part in self.parts.items() if found.get(name) == phase]
             updates = dict.fromkeys(origin.op for part in parts for origin in part.origins if origin.phase == "update")
-            name = f"{', '.join(updates)} update" if phase == 2 else order[phase]
+            name = f"{', '.join(updates)} update" if phase == 2 else PHASES[phase]
             time = f", {time_text(sum(part.seconds or 0.0 for part in parts))}" if self.program.seconds is not None else ""
             self.scopes.append(Scope(-1, "scope", name, f"{name}{time}", 0, None, 0))
         return {name: present.index(phase) for name, phase in found.items()}
@@ -148,19 +164,19 @@ class ProgramRecording(Recording):
         if any(origin.phase == "backward" for origin in part.origins):
             self.steps.append(rows[-1])
             self.step_ops.append(self.ops[rows[-1]])
-            self.step_begun.append(self._clock)
+            self.step_begun.append(self._begun[part.name])
             self.step_took.append(part.seconds)
         else:
-            self.begun[rows[-1]], self.took[rows[-1]] = self._clock, part.seconds
-        self._clock += part.seconds
+            self.begun[rows[-1]], self.took[rows[-1]] = self._begun[part.name], part.seconds
 
     # -- what a view asks ------------------------------------------------------------------------------------------------------
 
     def left_out(self) -> str:
         p = self.program
-        time = f", {time_text(p.seconds)} a run" if p.seconds is not None else ""
+        time = f"; a run takes {time_text(p.seconds)}" if p.seconds is not None else ""
         what = "backward pass" if p.backward else "program"
-        return f"The {what} that XLA runs for {', '.join(p.arguments) or 'no arguments'}: {len(p.parts)} parts, {p.fusions} fusions{time}."
+        parts = f"{inspector.count_text(len(p.parts), 'part')}, {inspector.count_text(p.fusions, 'fusion')} among them"
+        return f"The {what} that XLA runs for {p.name}({', '.join(p.arguments)}): {parts}{time}."
 
     def facts(self, row: int) -> list[Fact]:
         """What is known of an instruction: the part it runs in, its ops and lines, work, traffic and time."""
@@ -171,7 +187,7 @@ class ProgramRecording(Recording):
             found.append(Fact("op", f"{origin}, {origin.where}" if origin.where else str(origin)))
         if part is not None:
             found.append(Fact("part", f"{part.name}: {part.ops}"))
-            found += [Fact("line", line) for line in part.lines]
+            found += [Fact("line", line) for line in part.lines if origin is None or line != origin.where]
             found.append(Fact("work", f"{count_text(part.flops)} floating-point operations, {bytes_text(part.bytes)} read and written"))
             share, seconds = f"{self.program.share(part):.1%}", part.seconds
             found.append(Fact("time", f"about {share}, estimated" if seconds is None else f"{time_text(seconds)}, {share} of the parts"))
@@ -196,9 +212,14 @@ class ProgramRecording(Recording):
     def answer(self, request: Any) -> protocol.ToView | None:
         """The answer to what a view asks about an instruction; None if it can be answered as for any recording."""
         if isinstance(request, protocol.AskMemory):
-            raise protocol.Refused(f"{memory_text(self.program.memory)}. What of it is alive at each moment is XLA's affair.")
+            line = protocol.Line(0, 0, 0, -1, NOTHING, None, NOTHING, [], [])
+            missing = f"A run takes {memory_text(self.program.memory)}. XLA lays it out when it compiles, so there are no events to show."
+            return protocol.Memory(request.id, self.name, 0, 0, -1, [], [], 0, line, [], 0, [], [], [], [], 0, missing)
         if isinstance(request, protocol.AskTiming) and self.program.seconds is None:
-            raise protocol.Refused("The parts have not been timed. Show what explain(...) returns, called with the arguments of the step.")
+            how = f"The parts have not been timed. Call {self.title}.explain with arguments, which times them, and show the step again."
+            missing = "A backward pass that runs outside of the function is not timed." if self.program.backward else how
+            empty = (0, 0, 0, 0, 0, NOTHING, NOTHING, [], NOTHING, 0, 0, [], [], [])
+            return protocol.Timing(request.id, self.name, *empty, "", missing)
         if not isinstance(request, protocol.Inspect) or not 0 <= request.node < self.count or self.tensor(request.node) is not None:
             return None
         row = request.node
@@ -214,7 +235,7 @@ class ProgramGraph(Graph):
     """The graph of a program: its groups are the program's own."""
 
     def finish(self, namespace: Any = None) -> None:
-        r = self.recording
+        r, self.view, self.optimizers = self.recording, "program", optimizers(namespace)
         boxes = [Box(scope.kind, scope.name, scope.label, []) for scope in r.scopes]
         tops: list[Any] = []
         for box, scope in zip(boxes, r.scopes, strict=True):

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from .base import Site, ToKernel, ToView
 
-View = Literal["graph", "tensor", "model", "memory", "time", "difference", "checks", "lesson"]  # what a view opens on
+View = Literal["graph", "tensor", "model", "memory", "time", "difference", "checks", "lesson", "program"]  # what a view opens on
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Graph(ToView):
     dropped: int  # ops that were not recorded
     left_out: str  # why, in a sentence; "" when there are none
     root: int  # the node in question (the loss); -1: none
-    # tensor: about `root` alone; memory, time, checks: opens there; difference: of 2
+    # tensor: about `root` alone; memory, time, checks: opens there; difference: of 2; program: of XLA, without values
     view: View = "graph"
 
 

@@ -112,6 +112,7 @@ class Memory(ToView):
     modules: list[Share]
     savers: list[Saver]  # most bytes first
     saving: int  # total number of nodes that save something
+    missing: str = ""  # why nothing was recorded
 
 
 @dataclass(frozen=True)

@@ -726,7 +726,7 @@ export interface Graph {
   dropped: number;
   left_out: string;
   root: number;
-  view: "graph" | "tensor" | "model" | "memory" | "time" | "difference" | "checks" | "lesson";
+  view: "graph" | "tensor" | "model" | "memory" | "time" | "difference" | "checks" | "lesson" | "program";
 }
 
 export interface InSidePanel {
@@ -812,6 +812,7 @@ export interface Memory {
   modules: Share[];
   savers: Saver[];
   saving: number;
+  missing: string;
 }
 
 export interface Metric {

@@ -328,7 +328,7 @@ function graph(state: State, message: Graph): State {
   }
   const { direction, depth, text, by, window, student } = state;
   const selected = view === "tensor" ? root : -1;
-  const tab = view === "graph" || view === "tensor" || view === "difference" ? START.tab : view;
+  const tab = ["graph", "tensor", "difference", "program"].includes(view) ? START.tab : view;
   return { ...START, direction, overlay, depth, text, by, window, student, recording, loops, open, level, touched, status, selected, subject: selected, tab };
 }
 

@@ -130,7 +130,8 @@ export class Toolbar {
   private showOverlays(recording: State["recording"], overlay: string): void {
     const offered = offeredOverlays(recording);
     if (this.overlay.options.length !== offered.length) put(this.overlay, ...offered.map(({ name, label }) => h("option", { value: name }, label)));
-    if (this.overlay.value !== overlay) this.overlay.value = overlay;
+    const shown = offered.some(({ name }) => name === overlay) ? overlay : "none";
+    if (this.overlay.value !== shown) this.overlay.value = shown;
   }
 
   private showSearch({ query, hits, at, problem }: Search): void {

@@ -356,7 +356,7 @@ export class FakeKernel implements Transport {
     const holdings = this.holdings();
     const share = (label: string, node: number, site: number) => ({ label, node, site, blocks: 3, made: 9e4, peak: 4e4, saved: 2e4 });
     const message: Memory = {
-      ...{ type: "memory", v: VERSION, re: null, recording: this.recording, live, peak, peak_node: line.peak_event, alone: 4096 },
+      ...{ type: "memory", v: VERSION, re: null, recording: this.recording, live, peak, peak_node: line.peak_event, alone: 4096, missing: "" },
       totals: CATEGORIES.map((category, at) => ({ category, now: at * 1000, peak: at * 3000 })),
       devices: this.devices,
       ...{ line, holdings, held: holdings.length + 5 },

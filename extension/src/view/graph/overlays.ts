@@ -57,8 +57,11 @@ export function overlayOf(name: string): Overlay {
   return OVERLAYS.find((one) => one.name === name) ?? OVERLAYS[OVERLAYS.length - 1]!;
 }
 
+const WITHOUT_VALUES = new Set(["bytes", "time", "none"]);
+
 /** The overlays that this recording has numbers for: "difference" only if two recordings were compared. */
 export function offeredOverlays(recording: Recording | null): readonly Overlay[] {
+  if (recording?.view === "program") return OVERLAYS.filter(({ name }) => WITHOUT_VALUES.has(name));
   return recording?.view === "difference" ? OVERLAYS : OVERLAYS.filter(({ name }) => name !== "difference");
 }
 

@@ -66,6 +66,7 @@ export class MemoryPane implements Pane {
     if (state.recording && state.recording.name !== this.name) this.forget(state.recording.name);
     if (!changed(state, before, "recording", "answers") && (answer || !changed(state, before, "status"))) return;
     if (!answer || !state.recording) return put(this.element, waiting(state));
+    if (answer.message.missing) return put(this.element, h("p", {}, answer.message.missing));
     const bytes = answered(state, "bytes")?.message;
     // The machine's readings arrive every second or two; redrawing buttons then would lose a click in progress.
     if (this.element.firstChild === this.figures && bytes && before && onlyBytes(state, before)) return put(this.machine, ...machine(bytes));

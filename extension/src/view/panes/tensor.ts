@@ -79,10 +79,9 @@ export class TensorPane implements Pane {
     const { recording, subject, pass } = state;
     const answer = answerOf(state);
     this.placement.hidden = !answer?.message.storage;
-    this.series.hidden = !recording || subject < 0 || recording.nodes.kind[subject] === "constant";
+    this.series.hidden = !recording || subject < 0 || recording.view === "program" || recording.nodes.kind[subject] === "constant";
     if (!recording || subject < 0) {
-      const hint = pass ? "Click a node, or take a step, to see its tensor." : "Click a node to see its tensor. wb.step(loss) steps through backward.";
-      put(this.head, h("p", { class: "quiet" }, hint));
+      put(this.head, ...this.hints(recording, pass).map((hint) => h("p", { class: "quiet" }, hint)));
       this.parts.forEach((part) => put(part));
       return;
     }
@@ -106,6 +105,18 @@ export class TensorPane implements Pane {
     if (answer) return this.answer(answer.message, answer.buffers, state);
     this.parts.forEach((part) => put(part));
     put(this.brief, waiting(state));
+  }
+
+  /** What to do while no node is selected. */
+  private hints(recording: Recording | null, pass: Pass | null): string[] {
+    if (pass) return ["Click a node, or take a step, to see its tensor."];
+    if (recording?.view !== "program") return ["Click a node to see its tensor. wb.step(loss) steps through backward."];
+    if (this.tab === "grad") return ["Click a parameter to see its gradient. Instructions have none: the backward pass is a part of the program."];
+    return [
+      recording.left_out,
+      "Open a box to see what XLA has fused. Click an instruction to see the op and the line that it comes from, its work and its time.",
+      "A program keeps no values. Run the step under %%watch to see them: it then runs op by op.",
+    ];
   }
 
   /** The steps that contributed to the gradient, each with a link to its rule. */
@@ -151,7 +162,7 @@ export class TensorPane implements Pane {
     const values = summary && valuesText(summary);
     put(
       this.brief,
-      missing ? h("p", { class: "missing", "data-testid": "wb-missing" }, missing) : null,
+      missing ? h("p", { class: state.recording?.view === "program" ? "quiet" : "missing", "data-testid": "wb-missing" }, missing) : null,
       summary ? h("p", { class: "line", "data-testid": "wb-summary" }, summary.text) : null,
       values ? h("code", { class: "values", "data-testid": "wb-values" }, values) : null,
       tokens ? drawTokens(tokens) : null,
