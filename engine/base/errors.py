@@ -25,9 +25,9 @@ def hide(folder: str, tool: bool = True) -> None:
         _tools = (*_tools, folder) if tool else _tools
 
 
-def hides(code: CodeType) -> bool:
-    """Return whether code is the engine's, a tool's or a hidden library's."""
-    return code.co_filename.startswith(_hidden)
+def hides(code: CodeType | str) -> bool:
+    """Return whether code, or a file, is the engine's, a tool's or a hidden library's."""
+    return (code if isinstance(code, str) else code.co_filename).startswith(_hidden)
 
 
 def in_tool() -> bool:

@@ -1,7 +1,8 @@
 """`engine.compile`: whole steps, or the calls of a module, as programs of XLA; and the names of `torch.compiler`.
 
-`discovery.py` watches an eager call, `plan.py` traces the next one and runs its program from then on, and `guards.py` notices changes of
-what the program takes for granted. The state stays in the engine's tensors, whose memory is XLA's (`memory.py`).
+`discovery.py` watches an eager call, `plan.py` traces the next one and runs its program from then on, `effects.py` notices what else the
+traced call changes, and `guards.py` changes of what the program takes for granted. The state stays in the engine's tensors, whose memory is
+XLA's (`memory.py`).
 """
 
 from __future__ import annotations

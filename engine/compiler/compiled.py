@@ -17,6 +17,7 @@ from ..base import dtypes, errors, observe, tree
 from ..core import casting, tape
 from ..core.tensor import Tensor
 from .discovery import Discovery, is_plain, read_by
+from .effects import Snapshot
 from .guards import Guards
 from .plan import Plan
 
@@ -148,14 +149,12 @@ class Compiled:
             return self.fn(*args, **kwargs)
         guards = Guards(found, read_by(self.fn, found.code))
         try:
-            plan = Plan(self.fn, given, structure, found)
+            plan = Plan(self.fn, given, structure, found, Snapshot(self.fn, structure, found))
             plan.because = known[-1][0].broken() if known else ""
             plan.compile(given)
-            if not guards.hold():
-                raise TraceError(f"compile: the function changes {guards.broken()}, which a program would not")
+            guards.release(plan.stored)
             guards.watch_grads(plan.leaves if plan.uses_grads else [])
         except Exception as error:
-            guards.restore()
             # the eager call raised nothing, so that it is the trace that fails
             why = str(error) if isinstance(error, TraceError) else f"compile: {type(error).__name__} while the function was traced: {error}"
             if self.fullgraph:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dis
+import logging
 import random as python_random
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 from weakref import ref
@@ -61,7 +63,8 @@ class Discovery(observe.Observer):
         drawn = drawn or not all(map(numpy.array_equal, numpy.random.get_state()[1:3], self._before[1])) and "numpy.random"
         if drawn and not self.refused:
             self.refused = (
-                f"compile: the function draws from {drawn}, of which a program would repeat the first number; draw with the engine"
+                f"compile: the function draws from {drawn}{at(self.code, 'random')}, of which a program would repeat the first number; "
+                "draw with the engine"
             )
 
     def tensors(self) -> list[Tensor]:
@@ -102,16 +105,54 @@ class Discovery(observe.Observer):
         if self._profile is not None:
             self._profile(frame, event, value)
         code = frame.f_code
-        if event == "c_call" and value is print and not self.refused and not errors.hides(code):
-            line = errors.where(code, frame.f_lineno)
-            self.refused = (
-                f"compile: print() would only print while the function is traced ({line}); return the tensor, and print it outside"
-            )
-        if event == "call" and code not in self.code and not code.co_filename.startswith(_LIBRARIES) and not errors.hides(code):
-            self.code[code] = frame.f_globals
+        if event == "call":
+            if code not in self.code and is_users(code.co_filename):
+                self.code[code] = frame.f_globals
+            if code is _LOGS and (user := _user_frame(frame)) is not None:
+                self._refuse("logging", user)
+        elif event == "c_call" and (value is print and not errors.hides(code) or _writes(value) and is_users(code.co_filename)):
+            self._refuse(f"{value.__name__}()", frame)
+
+    def _refuse(self, what: str, frame: FrameType) -> None:
+        line = errors.where(frame.f_code, frame.f_lineno)
+        self.refused = self.refused or (
+            f"compile: {what} would run only while the function is traced ({line}); do this outside, with what the function returns"
+        )
 
 
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+_LIBRARIES = (*{sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")}, "<frozen")
+_LOGS = logging.Logger.handle.__code__
+
+
+def is_users(file: str | None) -> bool:
+    """Whether code of this file is the user's: none of a library, nor of the engine."""
+    return bool(file) and not file.startswith(_LIBRARIES) and not errors.hides(file)
+
+
+def at(code: Iterable[CodeType], name: Any) -> str:
+    """The line that assigns to a name, calls a method of it, or else reads it: ` (train.py, line 3)`; "" if there is none."""
+    best, line = 0, ""
+    for each in code:
+        listed = [i for i in dis.get_instructions(each) if i.positions is not None and i.positions.lineno]
+        writes = {i.positions.lineno for i in listed if i.opname in ("STORE_SUBSCR", "DELETE_SUBSCR")}  # type: ignore[union-attr]
+        for one, after in pairwise(listed):
+            number: int = one.positions.lineno  # type: ignore[union-attr, assignment]
+            if one.argval == name or isinstance(one.argval, tuple) and name in one.argval:
+                used = 2 if after.opname in ("LOAD_METHOD", "LOAD_ATTR") or number in writes else 1
+                if (rank := 3 if one.opname.startswith(("STORE_", "DELETE_")) else used) > best:
+                    best, line = rank, f" ({errors.where(each, number)})"
+    return line
+
+
+def _user_frame(frame: FrameType | None) -> FrameType | None:
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def _writes(builtin: Any) -> bool:
+    """Whether a function in C opens a file, or writes into one."""
+    return builtin is open or builtin.__name__ in ("write", "writelines", "writerow", "writerows")
 
 
 def _nothing() -> None:
@@ -133,7 +174,7 @@ def read_by(fn: Callable, code: dict[CodeType, dict]) -> list[tuple[Any, Any, An
     """
     found: dict[tuple, tuple] = {}
     for one, names in code.items():
-        for name in {i.argval for i in dis.get_instructions(one) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME")}:
+        for name in {i.argval for i in dis.get_instructions(one) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL")}:
             if name in names and _guarded(value := names[name]):
                 found[id(names), name] = (names, name, value, f"the global variable {name!r}")
     todo, seen = [fn], set()

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from .discovery import Discovery, is_plain
+from .effects import Stored
 
 _MISSING = object()
 
@@ -17,6 +18,7 @@ class Guards:
     def __init__(self, found: Discovery, read: list[tuple[Any, Any, Any, str]]) -> None:
         self.entries: list[tuple[dict, Any, Any, str]] = []
         self.cells: list[tuple[CellType, Any, str]] = []
+        self.kinds: list[tuple[dict, Any, type, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.grads: list[tuple[Any, bool]] = []
         for holder, key, value, words in read:
@@ -26,7 +28,7 @@ class Guards:
                 self.entries.append((holder, key, value, words))
         for m in found.modules.values():
             name = type(m).__name__
-            self._hold(m.__dict__, {k: v for k, v in m.__dict__.items() if is_plain(v)}, f"of {name}")
+            self._hold(m.__dict__, {k: v for k, v in m.__dict__.items() if is_plain(v) or isinstance(v, Tensor)}, f"of {name}")
             for table in (m._parameters, m._buffers, m._modules):
                 self._hold(table, table, f"of {name}")
                 self.sizes.append((table, len(table), f"the tensors and modules of {name}"))
@@ -43,6 +45,12 @@ class Guards:
         """Add that these tensors have a gradient, or have none, as now."""
         self.grads = [(t, t._grad is None) for t in leaves if t.node is not None]
 
+    def release(self, stored: list[Stored]) -> None:
+        """Let the values that the step stores change: only their types must stay as they are."""
+        released = {(id(one.holder), one.key) for one in stored}
+        self.entries = [entry for entry in self.entries if (id(entry[0]), entry[1]) not in released]
+        self.kinds = [(one.holder, one.key, type(one.holder.get(one.key)), one.words) for one in stored]
+
     def _hold(self, holder: dict, values: dict, words: str) -> None:
         self.entries += [(holder, key, value, f"{key!r} {words}") for key, value in values.items()]
 
@@ -55,15 +63,10 @@ class Guards:
         for cell, value, _ in self.cells:
             if cell.cell_contents is not value and not _equal(cell.cell_contents, value):
                 return False
+        for holder, key, kind, _ in self.kinds:
+            if type(holder.get(key)) is not kind:
+                return False
         return all(len(x) == n for x, n, _ in self.sizes) and all((p._grad is None) == none for p, none in self.grads)
-
-    def restore(self) -> None:
-        """Put back what the trace has changed."""
-        for holder, key, value, _ in self.entries:
-            if holder.get(key, _MISSING) is not value:
-                holder[key] = value
-        for cell, value, _ in self.cells:
-            cell.cell_contents = value
 
     def broken(self) -> str:
         """Name the first thing that is not as it was."""
@@ -72,6 +75,9 @@ class Guards:
                 return words
         for cell, value, words in self.cells:
             if not _equal(cell.cell_contents, value):
+                return words
+        for holder, key, kind, words in self.kinds:
+            if type(holder.get(key)) is not kind:
                 return words
         return next((words for x, n, words in self.sizes if len(x) != n), "which parameters have a gradient")
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ..backends.xla import Traced
 from ..base import errors, observe
 from .discovery import Discovery
 
@@ -43,8 +44,14 @@ class Origins(observe.Observer):
         self.found = Discovery()
         self.table: list[Origin | None] = []
         self.forward: dict[int, Origin] = forward or {}  # the tape's time of a node -> the op that made it
+        self._made: dict[int, Origin] = {}
         self._scope: Any = None
         self._next()
+
+    def kept(self) -> str:
+        """Name the op and the line of a tensor of the trace that is still alive; "" if there is none."""
+        origins = (self._made[id(t)] for t in self.found.kept() if t.array.__class__ is Traced)
+        return next((f"{origin.op}, {origin.where}" for origin in origins), "")
 
     def close(self) -> None:
         """Leave the name stack as it was."""
@@ -71,6 +78,7 @@ class Origins(observe.Observer):
         self.found.op(op, inputs, attrs, output)
         origin = self._is(op.name, "forward")
         for out in output if isinstance(output, tuple) else (output,):
+            self._made[id(out)] = origin
             if getattr(out, "node", None) is not None:
                 self.forward[out.node.time] = origin
         self._next()

@@ -13,11 +13,12 @@ import jax
 import numpy
 
 from ..backends.xla import Traced, TraceError, lowering_here, raw
-from ..base import observe, tree
+from ..base import errors, observe, tree
 from ..core import casting, devices, random, tape, versions
 from ..core.tensor import Tensor
 from .backward import Backward
 from .discovery import Discovery, Draws
+from .effects import Snapshot, Stored
 from .memory import blocks, seen
 from .origins import Origins
 
@@ -42,8 +43,9 @@ class Plan:
     which there is a new one, are donated: XLA writes the new values over them.
     """
 
-    def __init__(self, fn: Callable, args: list, structure: Any, found: Discovery) -> None:
-        self.fn, self.draws = fn, found.draws
+    def __init__(self, fn: Callable, args: list, structure: Any, found: Discovery, before: Snapshot) -> None:
+        self.fn, self.draws, self._before = fn, found.draws, before
+        self.stored: list[Stored] = []  # what the step stores in objects; the values are their structure
         self.structure = tree.mapped(lambda x: 0, structure)  # without the arguments themselves, which would stay alive
         self.optimizers, self.modules = list(found.optimizers.values()), list(found.modules.values())
         self.inputs = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
@@ -106,7 +108,7 @@ class Plan:
                 lowered = self.traced.lower()
             self.trace_seconds = time.perf_counter() - start
             self.program = lowered.compile()
-            del self._args
+            del self._args, self._before
         self.seconds = time.perf_counter() - start
 
     def _body(self, changing: list, donated: list, still: list, kept: list, given: list, rates: list, drawn: list) -> Any:
@@ -128,7 +130,7 @@ class Plan:
         def draw(fn: Callable, source: Any, args: tuple, kwargs: dict) -> Any:
             noted = next(wanted, None)
             if noted is None or noted[:2] != (fn, source) or not _same(noted[2:], (args, kwargs)):
-                raise TraceError("compile: the step does not draw the same random numbers each time")
+                raise TraceError(f"compile: the step does not draw the same random numbers each time{errors.at_user_line()}")
             return Traced(next(numbers))
 
         watching = Origins()
@@ -151,11 +153,20 @@ class Plan:
                 g["lr"] = Traced(
                     jax.lax.convert_element_type_p.bind(value, new_dtype=numpy.dtype("float64"), weak_type=True, sharding=None)
                 )
-            marks = [dict(g) for g in groups]
+            marks, stands = [dict(g) for g in groups], [_stand_in(one.holder.get(one.key)) for one in self.stored]
+            for one, stand in zip(self.stored, stands, strict=True):
+                one.holder[one.key] = stand
             with observe.observing(watching):
-                a, k = tree.filled(self.structure, iter(arguments))
-                result = self.fn(*a, **k)
+                result = self.fn(*self._before.args, **self._before.kwargs)
             self._refuse_changes(groups, marks, states)
+            stored = self._before.stored()
+            results = result, [one.value for one in stored]
+            used = {id(t) for t in (*watching.found.tensors(), *tree.leaves(results)) if isinstance(t, Tensor)}
+            for one, stand in zip(self.stored, stands, strict=True):
+                if not used.isdisjoint(map(id, tree.leaves(stand))):
+                    raise TraceError(f"compile: the function reads {one.words}, and replaces it; write into it instead, as copy_() does")
+            self.stored = [one._replace(value=tree.mapped(lambda x: None, one.value)) for one in stored]
+            self.shape = tree.mapped(lambda x: None, result)
             self.changed = [i for i, (root, value) in enumerate(zip(roots, state, strict=True)) if root.value is not value]
             outs = [roots[i].value for i in self.changed]
             self.altered = [i for i, (t, value) in enumerate(zip(inputs, given, strict=True)) if t.array.value is not value]
@@ -167,11 +178,12 @@ class Plan:
             changed = [box.value is not value for box, value in zip(olds, old, strict=True)]
             self.written = [i for i, some in enumerate(changed) if some and i not in self.ended]
             rewritten = [raw(old_grads[i][0].array) for i in self.written]
-            results = self._note_results(result, leaves), self._note_backward(result, leaves, watching.forward)
+            values = self._note_results(results, leaves), self._note_backward(results, leaves, watching.forward)
             self.advance = [o._steps - n for o, n in zip(self.optimizers, steps, strict=True)]
-            del result, a, k
+            del result, results, stored
         finally:
             watching.close()
+            self._before.restore()
             self.origins = watching.table
             tracing.plan = random.drawing.by = None
             tape.mode.grad = mode
@@ -188,11 +200,11 @@ class Plan:
                 o.state[p].update(saved)
             for o, n in zip(self.optimizers, steps, strict=True):
                 o._steps = n
-        if _outliving(watching.found):
+        if watching.kept():
             gc.collect()
-            if _outliving(watching.found):
-                raise TraceError("compile: a tensor that the step computed is kept outside of it; return it from the step instead")
-        return outs, grads, rewritten, results
+            if alive := watching.kept():
+                raise TraceError(f"compile: a tensor that the step computed ({alive}) is kept outside of it; return it from the step")
+        return outs, grads, rewritten, values
 
     def _refuse_changes(self, groups: list[dict], marks: list[dict], states: list) -> None:
         """Raise TraceError if the step has changed something of an optimizer that is not the contents of a tensor."""
@@ -234,12 +246,17 @@ class Plan:
                 self.results.append(("constant", x))
             else:
                 self.results.append(("plain", x))
-        self.shape = tree.mapped(lambda x: None, result)
         return values
 
     def _note_backward(self, result: Any, leaves: list, forward: dict) -> list:
         """Prepare the backward pass of results that require grad, and return the values that it needs."""
         roots = [x.node for x, (_, what) in zip(tree.leaves(result), self.results, strict=True) if what == "live"]
+        for node in tape.plan(roots):
+            if node.op is not None and node.hooks is not None and (node.hooks.before or node.hooks.pre or node.hooks.post):
+                where = f" ({forward[node.time].where})" if node.time in forward else ""
+                raise TraceError(
+                    f"compile: a hook{where} would run only while the backward pass is traced; compile the whole step, with backward()"
+                )
         self.sources = [i for i, t in enumerate(leaves) if t.node is not None]
         changed = {id(t) for i in self.changed for t in self.blocks[i].tensors}
         given = {id(t.array._value): i for i, t in enumerate(leaves) if id(t) not in changed and t.array.base is None}
@@ -296,7 +313,11 @@ class Plan:
             self.owned[i]._grad.array[...] = numpy.asarray(out)  # type: ignore[union-attr]
         for o, n in zip(self.optimizers, self.advance, strict=True):
             o._steps += n
-        return tree.filled(self.shape, iter(self._returned(leaves, iter(results[0]), results[1])))
+        returned = iter(self._returned(leaves, iter(results[0]), results[1]))
+        result = tree.filled(self.shape, returned)
+        for one in self.stored:
+            one.holder[one.key] = tree.filled(one.value, returned)
+        return result
 
     def _returned(self, leaves: list, values: Any, saved: list) -> list:
         """The leaves of what the step returns, with their graph."""
@@ -335,9 +356,13 @@ def _merged(*parts: tuple[list, list]) -> list:
     return found
 
 
-def _outliving(found: Discovery) -> bool:
-    """Whether a tensor of the trace is still alive."""
-    return any(t.array.__class__ is Traced for t in found.kept())
+def _stand_in(value: Any) -> Any:
+    """Traced tensors in place of those that the step replaces: if it reads them, the trace shows it."""
+
+    def stand_in(x: Any) -> Any:
+        return Tensor._wrap(Traced(jax.numpy.zeros(x.array.shape, x.array.dtype))) if isinstance(x, Tensor) else x
+
+    return tree.mapped(stand_in, value)
 
 
 def _graph_of(node: Any) -> str:
