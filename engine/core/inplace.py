@@ -21,7 +21,7 @@ from ..backends.batch import UNWRITTEN, Batched, Unbatchable
 from ..backends.meta import Meta
 from ..backends.reference import module_of
 from ..base import dtypes, observe
-from ..base.dtypes import FLOAT, FROM_NUMPY
+from ..base.dtypes import FLOAT, FROM_NUMPY, LOW
 from ..base.layout import overlaps
 from . import batching, devices, quick, tape, versions
 from .registry import registry
@@ -292,7 +292,11 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     return target
 
 
-_UFUNCS: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide}
+def _copy(array: Any, value: Any, out: Any) -> None:
+    numpy.copyto(out, value if hasattr(value, "dtype") else dtypes.fitting(value, FROM_NUMPY[out.dtype]))
+
+
+_INTO: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide, "copy": _copy, "fill": _copy}
 
 
 def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> bool:
@@ -301,10 +305,11 @@ def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> 
     On a GPU it is for elementwise ops that have a kernel; on the CPU for row-major arrays of floats that need no promotion.
     """
     array, recording, shape = target.array, tape.mode.grad, None
-    kind, dtype, on_cpu = array.__class__, array.dtype, array.__class__ is numpy.ndarray
-    if op.checks or recording and target.node is not None or not quick.DTYPES or devices.mixed and not batching.plain(attrs):
+    kind, dtype = array.__class__, array.dtype
+    on_cpu = kind is numpy.ndarray
+    if not (dtype in quick.DTYPES and array.flags.c_contiguous if on_cpu else op.pointwise and kind is devices.gpu_array and quick.DTYPES):
         return False
-    if not (dtype in quick.DTYPES and array.flags.c_contiguous if on_cpu else op.pointwise and kind is devices.gpu_array):
+    if op.checks or recording and target.node is not None or devices.mixed and not batching.plain(attrs):
         return False
     operands = [array]
     for x in inputs:
@@ -312,7 +317,9 @@ def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> 
             if recording and x.node is not None:
                 return False
             x = x.array
-            if on_cpu and (x.__class__ is not kind or x.dtype is not dtype) or versions.storage(x) is versions.storage(array):
+            if on_cpu and (x.__class__ is not kind or x.dtype is not dtype and (not op.unprepared or x.dtype in LOW)):
+                return False
+            if versions.storage(x) is versions.storage(array):
                 return False
             shape = x.shape
         elif on_cpu and not (x.__class__ is float or x.__class__ is int or x is None):
@@ -321,8 +328,8 @@ def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> 
     if not on_cpu:
         if not devices.gpu.elementwise.write(op, array, operands, attrs):
             return False
-    elif op.name in _UFUNCS and shape in (None, array.shape):
-        _UFUNCS[op.name](*operands, out=array)
+    elif op.name in _INTO and (shape is None or shape == array.shape):
+        _INTO[op.name](*operands, out=array)
     else:
         try:
             data = op.on_cpu(cpu, *operands, **attrs)

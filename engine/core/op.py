@@ -412,14 +412,15 @@ def _install(op: Any) -> None:
 
 
 def _in_place(op: Any) -> Callable:
-    more, sort = len(op.inputs) - 1, sorter(op)
+    more, plain = len(op.inputs) - 1, None if op.tensors else sorter(op)((), {})
 
     def call(self, *args, **kwargs):
         if kwargs and (wanted := kwargs.pop("dtype", None)) not in (None, self.dtype):
             raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {wanted} should match")
         try:
-            attrs = sort(args[more:], kwargs) if len(args) >= more else None
-            inputs, attrs = op.bind((self, *args), kwargs) if attrs is None else ((self, *args[:more]), attrs)
+            if plain is not None and len(args) == more and not kwargs:  # `x += y`: there are no arguments to bind
+                return inplace.write(op, self, args, plain)
+            inputs, attrs = op.bind((self, *args), kwargs)
             if op.tensors and (strange := op._no_tensor(inputs, TypeError())) is not None:
                 raise op._refused_input(*strange)
             return inplace.write(op, self, inputs[1:], attrs)
