@@ -292,52 +292,50 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     return target
 
 
-def _copy(array: Any, value: Any, out: Any) -> None:
-    numpy.copyto(out, value if hasattr(value, "dtype") else dtypes.fitting(value, FROM_NUMPY[out.dtype]))
-
-
-_INTO: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide, "copy": _copy, "fill": _copy}
+_INTO: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide}
+_INTO["copy"] = lambda array, value, out: numpy.copyto(out, value, "unsafe")
 
 
 def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> bool:
     """Write without a tensor for the result, if nothing is recorded and no operand shares the memory. Returns whether it was written.
 
-    On a GPU it is for elementwise ops that have a kernel; on the CPU for row-major arrays of floats that need no promotion.
+    On a GPU it is for elementwise ops that have a kernel; on the CPU for dense arrays, but not in half precision, which is rounded.
     """
     array, recording, shape = target.array, tape.mode.grad, None
     kind, dtype = array.__class__, array.dtype
     on_cpu = kind is numpy.ndarray
-    if not (dtype in quick.DTYPES and array.flags.c_contiguous if on_cpu else op.pointwise and kind is devices.gpu_array and quick.DTYPES):
+    if not (array.flags.forc if on_cpu else op.pointwise and not op.checks and kind is devices.gpu_array) or not quick.DTYPES:
         return False
-    if op.checks or recording and target.node is not None or devices.mixed and not batching.plain(attrs):
+    if recording and target.node is not None or devices.mixed and not batching.plain(attrs) or dtype in LOW and not op.exact:
         return False
-    operands = [array]
+    operands, ready = [array], dtype in quick.DTYPES and not op.checks
     for x in inputs:
         if hasattr(x, "array"):
             if recording and x.node is not None:
                 return False
             x = x.array
-            if on_cpu and (x.__class__ is not kind or x.dtype is not dtype and (not op.unprepared or x.dtype in LOW)):
+            if on_cpu and (x.__class__ is not kind or x.dtype in LOW) or versions.storage(x) is versions.storage(array):
                 return False
-            if versions.storage(x) is versions.storage(array):
-                return False
-            shape = x.shape
+            ready, shape = ready and x.dtype is dtype, x.shape
         elif on_cpu and not (x.__class__ is float or x.__class__ is int or x is None):
             return False
         operands.append(x)
     if not on_cpu:
         if not devices.gpu.elementwise.write(op, array, operands, attrs):
             return False
-    elif op.name in _INTO and (shape is None or shape == array.shape):
-        _INTO[op.name](*operands, out=array)
     else:
         try:
-            data = op.on_cpu(cpu, *operands, **attrs)
+            arrays = operands if ready or op.unprepared else op.prepare(operands)[0]
+            into = _INTO.get(op.name) if arrays[0] is array and (shape is None or shape == array.shape) else None
+            data = op.on_cpu(cpu, *arrays, **attrs) if into is None else array
         except Exception:  # which the op's call explains
             return False
-        if data.__class__ is tuple or data.shape != array.shape or data.dtype is not dtype:
+        if into is not None:
+            into(*arrays, out=array)
+        elif data.__class__ is not tuple and data.shape == array.shape and data.dtype is dtype:
+            array[...] = data
+        else:
             return False
-        array[...] = data
     note_write_to(target, name, recording)
     if recording and (target._view is not None or target._views is not None):
         rebase(target, None)
