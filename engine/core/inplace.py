@@ -23,7 +23,7 @@ from ..backends.reference import module_of
 from ..base import dtypes, observe
 from ..base.dtypes import FLOAT, FROM_NUMPY, LOW
 from ..base.layout import overlaps
-from . import batching, devices, quick, tape, versions
+from . import devices, quick, tape, versions
 from .registry import registry
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> 
     on_cpu = kind is numpy.ndarray
     if not (array.flags.forc if on_cpu else op.pointwise and not op.checks and kind is devices.gpu_array) or not quick.DTYPES:
         return False
-    if recording and target.node is not None or devices.mixed and not batching.plain(attrs) or dtype in LOW and not op.exact:
+    if recording and target.node is not None or on_cpu and (devices.mixed and attrs or dtype in LOW and not op.exact):
         return False
     operands, ready = [array], dtype in quick.DTYPES and not op.checks
     for x in inputs:
