@@ -77,7 +77,7 @@ def note_write(array: Any, op_name: str, at: int | None = None, line: tuple[Any,
         write = _writes[key] = Write(owner)
     write.version = write.version + 1 if at is None else at
     last_write = write.time = tick()
-    if line is None and (frame := errors.user_frame(3)) is not None:
+    if line is None and (frame := errors.user_frame(2)) is not None:
         line = frame.f_code, frame.f_lineno
     write.op, write.line = op_name, line
 
