@@ -168,9 +168,9 @@ def _cos_sin(x: numpy.ndarray) -> numpy.ndarray:
 def _box_muller(u: numpy.ndarray) -> numpy.ndarray:
     """Transform uniform values into normal ones in blocks of 16: the first eight give the radii, the last eight the angles."""
     if (run := fused.kernel("box_muller", u, least=0)) is not None:
-        first, second = numpy.ascontiguousarray(u.reshape(-1, 2, 8).transpose(1, 0, 2)).reshape(2, -1)
-        share(run, (first, second))
-        return numpy.stack([first.reshape(-1, 8), second.reshape(-1, 8)], 1).reshape(-1)
+        halves = u.reshape(-1, 2, 8).transpose(1, 0, 2).reshape(2, -1)
+        share(run, tuple(halves))
+        return halves.reshape(2, -1, 8).transpose(1, 0, 2).reshape(-1)
     blocks = u.reshape(-1, 2, 8)
     if u.dtype == _F32:
         radius = numpy.sqrt(_f(-2) * _log(_f(1) - blocks[:, 0]))
@@ -208,8 +208,10 @@ def normal(source: Any, n: int, d: numpy.dtype, mean: float = 0.0, std: float = 
         return (normal_pairs(source, n) * std + mean).astype(d)
     wide = numpy.dtype("float64") if d == numpy.float64 else _F32
     whole = n - n % 16
-    u = uniform(source, whole if d in LOW else n, wide)  # PyTorch also draws the values that the last 16 replace, except in half precision
-    drawn = numpy.concatenate([u[:whole], uniform(source, 16, wide)]) if n % 16 else u  # the whole blocks, and the block of the last 16
+    last = 16 if n % 16 else 0
+    # PyTorch also draws the values that the last 16 replace, except in half precision
+    u = uniform(source, (whole if d in LOW else n) + last, wide)
+    drawn = numpy.concatenate([u[:whole], u[-16:]]) if last else u  # the whole blocks, and the block of the last 16
     for block in (slice(i, i + _BLOCK) for i in range(0, drawn.size, _BLOCK)):
         drawn[block] = _box_muller(drawn[block])
     u = drawn if n == whole else numpy.concatenate([drawn[: n - 16], drawn[-16:]])

@@ -16,11 +16,12 @@ from weakref import ref
 
 import numpy
 
+from ..backends import cpu
 from ..backends.batch import UNWRITTEN, Batched, Unbatchable
 from ..backends.meta import Meta
 from ..backends.reference import module_of
 from ..base import dtypes, observe
-from ..base.dtypes import FLOAT, FROM_NUMPY
+from ..base.dtypes import FLOAT, FROM_NUMPY, LOW
 from ..base.layout import overlaps
 from . import devices, quick, tape, versions
 from .registry import registry
@@ -210,7 +211,7 @@ def refuse_leaf(tensor: Tensor, name: str) -> None:
 
     These are writes to a leaf that requires grad or a view of one, to one of several views of one call, and to a view made in no_grad mode.
     """
-    if not tape.mode.grad:
+    if not tape.mode.grad or tensor.node is None and tensor._view is None:
         return
     base, node = tensor._base, tensor.node
     for inside in (node, None if base is None else base.node):
@@ -252,7 +253,17 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
             return write(op, target, inputs, attrs)
     name = f"{op.name}_"
     refuse_leaf(target, name)
-    old = target._like(target.array, past_hooks(target))
+    watcher = observe.current
+    old: Any = None  # the target before the write
+    if watcher is not None:
+        watcher.begins()
+        old = target._like(target.array, past_hooks(target))
+    if _at_once(op, target, inputs, attrs, name):
+        if watcher is not None:
+            watcher.wrote(op, target, (old, *inputs), attrs)
+        return target
+    if old is None:
+        old = target._like(target.array, past_hooks(target))
     if op.saves_input and tape.mode.grad and (target.node is not None or any(getattr(x, "node", None) is not None for x in inputs)):
         old.array = target.array.copy()
     try:
@@ -263,13 +274,6 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
         ):  # PyTorch checks the indices first
             raise op.explain(wrong, (old, *inputs), attrs) from None
         raise
-    watcher = observe.current
-    if watcher is not None:
-        watcher.begins()
-    if op.pointwise and _at_once(op, target, inputs, attrs, name):
-        if watcher is not None:
-            watcher.wrote(op, target, (old, *inputs), attrs)
-        return target
     observe.current = None  # the observer is notified of the in-place op, not of its parts
     try:
         result = _called(op, old, inputs, attrs)
@@ -288,38 +292,54 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     return target
 
 
-_UFUNCS: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide}
+_INTO: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide}
+_INTO["copy"] = lambda array, value, out: numpy.copyto(out, value, "unsafe")
 
 
 def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> bool:
-    """Write in one pass, without an array for the result, if nothing is recorded. Returns whether it was written.
+    """Write without a tensor for the result, if nothing is recorded and no operand shares the memory. Returns whether it was written.
 
-    On a GPU any elementwise op has a kernel for it; on the CPU it is one of NumPy's functions, for floats of one dtype and shape.
+    On a GPU it is for elementwise ops that have a kernel; on the CPU for dense arrays, but not in half precision, which is rounded.
     """
-    on_gpu = target.array.__class__ is devices.gpu_array
-    if not (on_gpu or op.name in _UFUNCS) or not quick.DTYPES or op.checks:
+    array, recording, shape = target.array, tape.mode.grad, None
+    kind, dtype = array.__class__, array.dtype
+    on_cpu = kind is numpy.ndarray
+    if not (array.flags.forc if on_cpu else op.pointwise and not op.checks and kind is devices.gpu_array) or not quick.DTYPES:
         return False
-    if tape.mode.grad and (target.node or any(getattr(x, "node", None) for x in inputs)):
+    if recording and target.node is not None or on_cpu and (devices.mixed and attrs or dtype in LOW and not op.exact):
         return False
-    operands = [getattr(x, "array", x) for x in (target, *inputs)]
-    if on_gpu:
-        if not devices.gpu.elementwise.write(op, target.array, operands, attrs):
+    operands, ready = [array], dtype in quick.DTYPES and not op.checks
+    for x in inputs:
+        if hasattr(x, "array"):
+            if recording and x.node is not None:
+                return False
+            x = x.array
+            if on_cpu and (x.__class__ is not kind or x.dtype in LOW) or versions.storage(x) is versions.storage(array):
+                return False
+            ready, shape = ready and x.dtype is dtype, x.shape
+        elif on_cpu and not (x.__class__ is float or x.__class__ is int or x is None):
             return False
-    elif len(operands) == 2 and _alike(*operands):
-        _UFUNCS[op.name](*operands, out=target.array)
+        operands.append(x)
+    if not on_cpu:
+        if not devices.gpu.elementwise.write(op, array, operands, attrs):
+            return False
     else:
-        return False
-    note_write_to(target, name, tape.mode.grad)
-    if tape.mode.grad:
+        try:
+            arrays = operands if ready or op.unprepared else op.prepare(operands)[0]
+            into = _INTO.get(op.name) if arrays[0] is array and (shape is None or shape == array.shape) else None
+            data = op.on_cpu(cpu, *arrays, **attrs) if into is None else array
+        except Exception:  # which the op's call explains
+            return False
+        if into is not None:
+            into(*arrays, out=array)
+        elif data.__class__ is not tuple and data.shape == array.shape and data.dtype is dtype:
+            array[...] = data
+        else:
+            return False
+    note_write_to(target, name, recording)
+    if recording and (target._view is not None or target._views is not None):
         rebase(target, None)
     return True
-
-
-def _alike(x: Any, y: Any) -> bool:
-    """Whether a row-major array of floats and an array of its dtype and shape, or a number, need no promotion and no broadcasting."""
-    if x.__class__ is not numpy.ndarray or x.dtype not in quick.DTYPES or not x.flags.c_contiguous:
-        return False
-    return y.__class__ in (int, float) or y.__class__ is numpy.ndarray and y.dtype == x.dtype and y.shape == x.shape
 
 
 def past_hooks(target: Tensor) -> Any:

@@ -26,7 +26,7 @@ from ..base.layout import as_first
 from ..base.return_types import result_type
 from . import arguments, casting, devices, inplace, naming, rules, tape
 from . import xp as engine_xp
-from .call import bind, call_path, failed, into, number, spelled, synonyms
+from .call import bind, call_path, failed, into, number, sorter, spelled, synonyms
 from .registry import functions, registry
 from .tensor import Tensor, define
 
@@ -412,14 +412,14 @@ def _install(op: Any) -> None:
 
 
 def _in_place(op: Any) -> Callable:
-    pair = len(op.inputs) == 2 and hasattr(op, "operate") and not op.tensors
+    more, plain = len(op.inputs) - 1, None if op.tensors else sorter(op)((), {})
 
     def call(self, *args, **kwargs):
-        if pair and len(args) == 1 and not kwargs:  # `x += y`: there are no arguments to bind
-            return inplace.write(op, self, args, {})
-        if (wanted := kwargs.pop("dtype", None)) not in (None, self.dtype):
+        if kwargs and (wanted := kwargs.pop("dtype", None)) not in (None, self.dtype):
             raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {wanted} should match")
         try:
+            if plain is not None and len(args) == more and not kwargs:  # `x += y`: there are no arguments to bind
+                return inplace.write(op, self, args, plain)
             inputs, attrs = op.bind((self, *args), kwargs)
             if op.tensors and (strange := op._no_tensor(inputs, TypeError())) is not None:
                 raise op._refused_input(*strange)

@@ -35,7 +35,8 @@ written = _writes.get  # the last write to the storage with that id; None if it 
 
 def storage(array: Any) -> Any:
     """The array that owns the memory; all views of one tensor share it, and so do the samples of a vmap."""
-    array = whole(array)
+    while array.__class__ is Batched:
+        array = array.inner
     base = array.base
     return base if isinstance(base, array.__class__) else array
 
@@ -76,7 +77,7 @@ def note_write(array: Any, op_name: str, at: int | None = None, line: tuple[Any,
         write = _writes[key] = Write(owner)
     write.version = write.version + 1 if at is None else at
     last_write = write.time = tick()
-    if line is None and (frame := errors.user_frame()) is not None:
+    if line is None and (frame := errors.user_frame(2)) is not None:
         line = frame.f_code, frame.f_lineno
     write.op, write.line = op_name, line
 

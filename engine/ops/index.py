@@ -385,7 +385,8 @@ def _copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         src = self._like(numpy.asarray(src, dtypes.of_scalar(src).numpy), None)
     if not isinstance(src, Tensor):
         raise TypeError(f"copy_(): argument 'other' (position 1) must be Tensor, not {type(src).__name__}")
-    src = src.to(self.device, non_blocking=non_blocking and self.is_cuda)
+    if src.array.__class__ is not numpy.ndarray or self.array.__class__ is not numpy.ndarray:
+        src = src.to(self.device, non_blocking=non_blocking and self.is_cuda)
     return inplace.write(copy, self, (cast(src, self.dtype) if src.dtype is not self.dtype else src,), {})
 
 

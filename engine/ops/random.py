@@ -63,11 +63,14 @@ def _drawing(device, generator=None):
 
 
 def _drawn(draws, n, dtype, name, device, generator):
-    """Return values from `draws(draw, source, n, dtype)`; complex ones are pairs of real ones."""
+    """Return values from `draws(draw, source, n, dtype)`, as `_parts` does, for a dtype and a device that are None by default."""
     d = dtypes.default if dtype is None else dtypes.as_dtype(dtype)
-    if d.is_complex:
-        return _row(lambda draw, source, n, d: draws(draw, source, 2 * n, dtypes.FROM_NUMPY[d].to_real().numpy).view(d), n, d.numpy, device, generator)
-    return _row(draws, n, _float(dtype, name), device, generator)
+    return _row(functools.partial(_parts, draws), n, d.numpy if d.is_complex else _float(d, name), device, generator)
+
+
+def _parts(draws, draw, source, n, d):
+    """Return values from `draws(draw, source, n, dtype)`; complex ones are pairs of real ones."""
+    return draws(draw, source, n, d) if d.kind != "c" else draws(draw, source, 2 * n, dtypes.FROM_NUMPY[d].to_real().numpy).view(d)
 
 
 def _row(draws, n, d, device, generator):
@@ -255,9 +258,8 @@ def _fill(tensor, name, generator, numbers):
     array = tensor.array
     inplace.refuse_overlap(array, name)
     if not tensor.is_meta:
-        order = sorted(range(array.ndim), key=lambda i: -abs(array.strides[i]))
         drawn = numbers(*_drawing(tensor.device, generator), array.size, array.dtype)
-        place = array.transpose(order)
+        place = array if array.flags.c_contiguous else array.transpose(sorted(range(array.ndim), key=lambda i: -abs(array.strides[i])))
         place[...] = namespace(array).asarray(drawn.reshape(place.shape))
     inplace.note_write_to(tensor, name)
     if tensor.node is not None and tensor.node.op is not None: inplace.rebase(tensor, None)
@@ -274,7 +276,7 @@ def uniform_(self, low=0.0, high=1.0, *, generator=None):
     """Fill with uniform random values in [low, high); the keywords `from` and `to` are accepted too."""
     if not self.is_complex(): _floating(self, "check_uniform_bounds")
     if low > high: raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
-    return _fill(self, "uniform_", generator, lambda draw, source, n, d: _drawn(lambda draw, source, n, d: draw.uniform(source, n, d, low, high), n, d, "uniform", self.device, source))
+    return _fill(self, "uniform_", generator, lambda draw, source, n, d: _parts(lambda draw, source, n, d: draw.uniform(source, n, d, low, high), draw, source, n, d))
 
 
 @filler
@@ -355,8 +357,8 @@ class masked_scale(Elementwise):
     home, inplace, inputs, types = "", False, ("input", "mask"), "any"
     examples = ((((2, 3), [[True, False, True], [True, True, False]]), {"scale": 2.0}),)
     exempt = {"promotion": "only dropout uses it.", "zero_size": "PyTorch has no function of this name.", "broadcasting": "the mask is drawn to fit."}
-    def forward(xp, input, mask, scale=1.0): return xp.where(mask, input * scale, xp.zeros_like(input[..., :1] if input.ndim else input))
-    def d_input(xp, g, mask, scale): return xp.where(mask, g * scale, xp.zeros_like(g[..., :1] if g.ndim else g))
+    def forward(xp, input, mask, scale=1.0): return xp.where(mask, input * scale, 0)
+    def d_input(xp, g, mask, scale): return xp.where(mask, g * scale, 0)
 
 
 @randomly
