@@ -149,7 +149,9 @@ class Compiled:
             return self.fn(*args, **kwargs)
         guards = Guards(found, read_by(self.fn, found.code))
         try:
-            plan = Plan(self.fn, given, structure, found, Snapshot(self.fn, structure, found))
+            before = Snapshot(self.fn, structure, found)
+            guards.watch(before.read())
+            plan = Plan(self.fn, given, structure, found, before)
             plan.because = known[-1][0].broken() if known else ""
             plan.compile(given)
             guards.release(plan.stored)

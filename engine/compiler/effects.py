@@ -21,7 +21,10 @@ from ..optim.optimizer import Optimizer
 from .discovery import Discovery, at, is_plain, is_users
 
 MOST = 100_000  # objects that are looked at, the nearest first
+SMALL = 64  # items of a list or dict whose values a program takes for granted
 LARGEST = 1 << 24  # bytes of a NumPy array that is compared
+_ITSELF = (Tensor, bool, int, float, complex, str, bytes, type(None))  # what a trace compares or follows by other means
+_ENGINE = tuple(f"{__name__.partition('.')[0]}.{part}." for part in ("base", "backends", "core"))  # such as the grad mode
 _ARGUMENT = "the argument"
 _TABLES = ("_parameters", "_buffers", "_modules")
 _OUTSIDE = ", which a program would not; do this outside, with what the function returns"
@@ -34,6 +37,18 @@ class Stored(NamedTuple):
     key: Any
     value: Any
     words: str
+
+
+class Items:
+    """A list, or an object with slots, with `get` as a dict has it; of the key `len` its length."""
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key is len or isinstance(key, str):
+            return len(self.x) if key is len else getattr(self.x, key, default)
+        return self.x[key] if key < len(self.x) else default
 
 
 class Snapshot:
@@ -54,7 +69,7 @@ class Snapshot:
         seen = {id(x): x for o in found.optimizers.values() for x in (o.param_groups, *o.param_groups, o.state)}
         while todo and len(seen) < MOST:
             x, words, form, name = todo.popleft()  # `form` names what is in a table of attributes or variables
-            if id(x) in seen or x is None or isinstance(x, (Tensor, bool, int, float, complex, str, bytes)):
+            if id(x) in seen or isinstance(x, _ITSELF) or type(x).__module__.startswith(_ENGINE):
                 continue
             seen[id(x)] = x
             if isinstance(x, Iterator) and (name in self._names or words.startswith(_ARGUMENT)):
@@ -120,13 +135,33 @@ class Snapshot:
         slots = {n for kind in type(x).__mro__ for n in vars(kind).get("__slots__", ()) if hasattr(x, n)}
         return {n: getattr(x, n) for n in slots} if slots and self._read(type(x)) is not None else None
 
+    def read(self) -> Iterator[tuple[Any, Any, Any, str]]:
+        """What the code may read, the nearest first, as `(holder, key, value, words)`.
+
+        These are the attributes and globals whose names it has, and the items of small lists and dicts that it reaches by name.
+        """
+        for x, held, words, name in self._held:
+            named = "{" in words
+            if isinstance(x, (Optimizer, numpy.ndarray, random.Random, numpy.random.Generator)) or not named and name not in self._names:
+                continue
+            if not named and not isinstance(x, CellType):
+                yield Items(x), len, len(held), f"the number of items of {words}"
+            if not named and (len(held) > SMALL or isinstance(x, set)):
+                continue
+            holder = x if isinstance(x, (dict, CellType)) else vars(x) if isinstance(x, type) else Items(x)
+            for key, value in held.items():
+                if not named:
+                    yield holder, key, value, words if isinstance(x, CellType) else f"an item of {words}"
+                elif key in self._outer:
+                    yield holder, key, value, words.format(key)
+
     def stored(self) -> list[Stored]:
         """Return the tensors that the step has stored, which a program can do too; raises TraceError for another change."""
         found = []
         for x, held, words, name in self._held:
             now = self._read(x) or {}
             for key in held.keys() | now.keys():
-                if key in held and key in now and _same(held[key], now[key]):
+                if key in held and key in now and same(held[key], now[key]):
                     continue
                 told, own = (words.format(key), key) if "{" in words else (words, name)
                 if not isinstance(x, dict) or words.startswith(_ARGUMENT) or key not in now or not _traced(now[key]):
@@ -138,7 +173,7 @@ class Snapshot:
         """Put back what has changed."""
         for x, held, _, _ in self._held:
             now = self._read(x) or {}
-            if held.keys() == now.keys() and all(now[key] is value or _same(now[key], value) for key, value in held.items()):
+            if held.keys() == now.keys() and all(now[key] is value or same(now[key], value) for key, value in held.items()):
                 continue
             if isinstance(x, list):
                 x[:] = held.values()
@@ -198,12 +233,12 @@ def _traced(value: Any) -> bool:
     return any(traced) and all(some or is_plain(x) for some, x in zip(traced, leaves, strict=True))
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
     """Whether values are the same object, or constants, lists, dicts and arrays of the same content."""
     if a is b or a.__class__ is not b.__class__:
         return a is b
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, (tuple, list)):
-        return len(a) == len(b) and all(map(_same, a, b))
+        return len(a) == len(b) and all(map(same, a, b))
     return a.tobytes() == b.tobytes() if isinstance(a, numpy.ndarray) else is_plain(a) and a == b

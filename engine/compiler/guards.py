@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from types import CellType
 from typing import Any
 
 from ..core.tensor import Tensor
 from .discovery import Discovery, is_plain
-from .effects import Stored
+from .effects import Stored, same
 
+MOST = 1000  # values that are guarded because the code has their names
 _MISSING = object()
 
 
@@ -16,7 +19,7 @@ class Guards:
     """A list of values in dicts and variables that must stay as they were."""
 
     def __init__(self, found: Discovery, read: list[tuple[Any, Any, Any, str]]) -> None:
-        self.entries: list[tuple[dict, Any, Any, str]] = []
+        self.entries: list[tuple[Any, Any, Any, str]] = []  # the first has `get`, as a dict
         self.cells: list[tuple[CellType, Any, str]] = []
         self.kinds: list[tuple[dict, Any, type, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
@@ -41,6 +44,15 @@ class Guards:
                 )
                 self.sizes.append((group["params"], len(group["params"]), f"the parameters of {name}"))
 
+    def watch(self, read: Iterable[tuple[Any, Any, Any, str]]) -> None:
+        """Add values that the step may read, as `Snapshot.read` lists them; at most `MOST`."""
+        known = {(id(holder), key) for holder, key, _, _ in self.entries} | {(id(cell), 0) for cell, _, _ in self.cells}
+        for holder, key, value, words in islice((one for one in read if (id(one[0]), one[1]) not in known), MOST):
+            if isinstance(holder, CellType):
+                self.cells.append((holder, value, words))
+            else:
+                self.entries.append((holder, key, value, words))
+
     def watch_grads(self, leaves: list[Tensor]) -> None:
         """Add that these tensors have a gradient, or have none, as now."""
         self.grads = [(t, t._grad is None) for t in leaves if t.node is not None]
@@ -58,10 +70,10 @@ class Guards:
         """Whether everything is as it was."""
         for holder, key, value, _ in self.entries:
             now = holder.get(key, _MISSING)
-            if now is not value and not _equal(now, value):
+            if now is not value and not same(now, value):
                 return False
         for cell, value, _ in self.cells:
-            if cell.cell_contents is not value and not _equal(cell.cell_contents, value):
+            if cell.cell_contents is not value and not same(cell.cell_contents, value):
                 return False
         for holder, key, kind, _ in self.kinds:
             if type(holder.get(key)) is not kind:
@@ -71,16 +83,12 @@ class Guards:
     def broken(self) -> str:
         """Name the first thing that is not as it was."""
         for holder, key, value, words in self.entries:
-            if not _equal(holder.get(key, _MISSING), value):
+            if not same(holder.get(key, _MISSING), value):
                 return words
         for cell, value, words in self.cells:
-            if not _equal(cell.cell_contents, value):
+            if not same(cell.cell_contents, value):
                 return words
         for holder, key, kind, words in self.kinds:
             if type(holder.get(key)) is not kind:
                 return words
         return next((words for x, n, words in self.sizes if len(x) != n), "which parameters have a gradient")
-
-
-def _equal(a: Any, b: Any) -> bool:
-    return a is b or a.__class__ is b.__class__ and not isinstance(a, Tensor) and is_plain(a) and a == b

@@ -238,3 +238,50 @@ def test_a_hook_in_a_compiled_module_runs_in_each_backward_pass():
             for _ in range(3):
                 compiled(engine.ones(1, 2)).backward()
     assert len(seen) == 3 and kept.hidden.grad.tolist() == [[1, 1]]
+
+
+class Settings:
+    """What the steps below read besides tensors; each change is seen by the next call."""
+
+    kind = 1.0
+
+    def __init__(self):
+        self.scale, self.act, self.weight = 2.0, engine.relu, engine.ones(3)
+        self.options, self.factors, self.known = {"k": {"deep": 1.0}}, [1.0, 2.0], set()
+
+
+def plus(x):
+    return x + 1
+
+
+settings = Settings()
+READS = {
+    "an attribute": (lambda x: x * settings.scale, lambda: setattr(settings, "scale", 5.0)),
+    "a function in an attribute": (lambda x: settings.act(x - 1), lambda: setattr(settings, "act", engine.sigmoid)),
+    "a tensor in an attribute": (lambda x: x * settings.weight, lambda: setattr(settings, "weight", engine.ones(3) * 7)),
+    "an item of a dict in a dict": (lambda x: x * settings.options["k"]["deep"], lambda: settings.options["k"].update(deep=9.0)),
+    "a new item of a dict": (lambda x: x * (3 if "new" in settings.options else 1), lambda: settings.options.update(new=1)),
+    "an item of a list": (lambda x: x * settings.factors[1], lambda: settings.factors.__setitem__(1, 9.0)),
+    "the length of a list": (lambda x: x * len(settings.factors), lambda: settings.factors.append(1.0)),
+    "a set": (lambda x: x * (1 + len(settings.known)), lambda: settings.known.add("a")),
+    "an attribute of a class": (lambda x: x * Settings.kind, lambda: setattr(Settings, "kind", 3.0)),
+    "a slot": (lambda x: x * slots.steps, lambda: setattr(slots, "steps", slots.steps + 1)),
+    "a function that is defined anew": (lambda x: plus(x), lambda: globals().update(plus=lambda x: x + 10)),
+}
+
+
+@pytest.mark.parametrize("what", READS)
+def test_a_change_of_what_a_step_reads_is_seen_by_the_next_call(what, monkeypatch):
+    for name, value in (("settings", Settings()), ("plus", plus)):
+        monkeypatch.setitem(globals(), name, value)
+    monkeypatch.setattr(Settings, "kind", 1.0)
+    step, change = READS[what]
+    compiled, x = engine.compile(step, fullgraph=True), engine.arange(3.0)
+    for _ in range(3):
+        assert engine.equal(compiled(x), step(x))
+    before = step(x)
+    change()
+    for _ in range(3):
+        assert engine.allclose(compiled(x), step(x)) and not engine.allclose(compiled(x), before)
+    (plans,) = compiled.plans.values()
+    assert len(plans) == 2  # and none for each further call

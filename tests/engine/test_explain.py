@@ -43,7 +43,7 @@ def test_a_program_says_what_it_is_for_and_what_it_uses(trained):
     assert (program.state.tensors, program.state.changed, program.state.gradients) == (16, 16, 4)  # 4 parameters, 3 of Adam's for each
     assert program.memory.aliased > 0 and program.memory.peak >= program.memory.arguments
     assert program.ops == 4 + 8 + 1  # linear, relu, linear, cross_entropy; their backward steps and the leaves'; Adam
-    assert {"0.weight", "0.weight: exp_avg", "2.bias.grad", "x", "batch[0]", "lr"} <= set(program.inputs)
+    assert {"0.weight", "0.weight.exp_avg", "2.bias.grad", "x", "batch[0]", "lr"} <= set(program.inputs)
     assert program.outputs[-1] == "result" and "2.weight.grad" in program.outputs
 
 
