@@ -77,12 +77,13 @@ def worth(arrays: tuple, weight: tuple) -> bool:
     """Whether oneDNN may be faster for a batch of images and a weight of this shape: all is float32, there is enough to compute, and the
     library, which is loaded at the first time, can be used.
     """
-    return mkldnn.enabled and large(arrays[0], weight) and all(a.dtype == F32 for a in arrays) and isinstance(onednn.found(), Library)
+    many = large(arrays[0], weight, _LEAST)
+    return mkldnn.enabled and many and all(a.dtype == F32 for a in arrays) and isinstance(onednn.found(), Library)
 
 
-def large(x: Any, weight: tuple) -> bool:
-    """Whether a batch of images (not a single one) and a weight of this shape need many multiplications."""
-    return x.ndim == len(weight) and 0 not in x.shape and x.size // x.shape[1] * math.prod(weight) >= _LEAST
+def large(x: Any, weight: tuple, least: int) -> bool:
+    """Whether a batch of images (not a single one) and a weight of this shape need this many multiplications."""
+    return x.ndim == len(weight) and 0 not in x.shape and x.size // x.shape[1] * math.prod(weight) >= least
 
 
 # -- plans -------------------------------------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from ..windows import each, place
 from .eager import either
 from .namespace import rule
 
+LEAST = 1 << 27  # multiplications; with fewer XLA is faster on two threads, since it uses both between the convolutions too
+
 # The gradients are the transposes of a linear function, which JAX derives.
 
 
@@ -38,6 +40,10 @@ _INPUT = either(_convolution_input, dnn.convolution_input)
 _WEIGHT = either(_convolution_weight, dnn.convolution_weight)
 
 
+def _large(x: Any, weight: tuple) -> bool:
+    return dnn.large(x, weight, LEAST)
+
+
 def _places(n: int, stride: Any, padding: Any, dilation: Any, groups: int) -> tuple:
     """Return the arguments after the shapes, as JAX can compare them."""
     pads = padding if isinstance(padding, str) else each(padding, n, "padding")
@@ -49,7 +55,7 @@ def convolution(x: Any, weight: Any, stride: Any = 1, padding: Any = 0, dilation
     if x.ndim == weight.ndim - 1:
         return convolution(x[None], weight, stride, padding, dilation, groups, bias)[0]
     args = _places(weight.ndim - 2, stride, padding, dilation, groups)
-    y = _FORWARD(x, weight, args=args, large=dnn.worth((x, weight), weight.shape))
+    y = _FORWARD(x, weight, args=args, large=_large(x, weight.shape) and dnn.worth((x, weight), weight.shape))
     return y if bias is None else y + bias.reshape((-1,) + (1,) * (weight.ndim - 2))
 
 
@@ -58,7 +64,7 @@ def convolution_input(g: Any, weight: Any, size: tuple, stride: Any = 1, padding
     if g.ndim == weight.ndim - 1:
         return convolution_input(g[None], weight, (1, *size), stride, padding, dilation, groups)[0]
     args = (tuple(size), *_places(weight.ndim - 2, stride, padding, dilation, groups))
-    return _INPUT(g, weight, args=args, large=dnn.worth((g, weight), weight.shape))
+    return _INPUT(g, weight, args=args, large=_large(g, weight.shape) and dnn.worth((g, weight), weight.shape))
 
 
 @rule
@@ -66,4 +72,4 @@ def convolution_weight(g: Any, x: Any, size: tuple, stride: Any = 1, padding: An
     if g.ndim == len(size) - 1:
         return convolution_weight(g[None], x[None], size, stride, padding, dilation, groups)
     args = (tuple(size), *_places(len(size) - 2, stride, padding, dilation, groups))
-    return _WEIGHT(g, x, args=args, large=dnn.large(g, size) and g.dtype in (F32, F64))  # NumPy's is faster than XLA's too
+    return _WEIGHT(g, x, args=args, large=_large(g, size) and g.dtype in (F32, F64))  # NumPy's is faster than XLA's too

@@ -10,15 +10,10 @@ import jax.numpy as jnp
 import numpy
 from jax import lax
 
-from ...base.dtypes import F32, F64
-from .. import kernels_pool
 from ..kernels_conv import _blocks
 from ..kernels_pool import _shares
-from ..windows import each, place_pool
-from .eager import either
+from ..windows import place_pool
 from .namespace import rule
-
-_MANY = 1 << 14  # elements; with fewer, XLA's code takes less time than the call
 
 # -- pooling: the position of a maximum is the number of its tap, as on the CPU ------------------------------------------------------
 
@@ -27,7 +22,8 @@ def _padded(x: Any, at: Any, n: int, value: Any) -> Any:
     return lax.pad(x, jnp.asarray(value, x.dtype), [(0, 0, 0)] * (x.ndim - n) + [(*p, 0) for p in at.pads])
 
 
-def _max_pool(x: Any, n: int, kernel: tuple, stride: Any, padding: tuple, dilation: tuple, ceil_mode: bool) -> tuple:
+@rule
+def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
     at = place_pool(tuple(x.shape[-n:]), kernel, stride, padding, dilation, ceil_mode)
     least = -numpy.inf if jnp.issubdtype(x.dtype, jnp.floating) else numpy.iinfo(x.dtype).min
     wide, inside = _padded(x, at, n, least), numpy.zeros(at.padded, bool)
@@ -48,21 +44,6 @@ def _max_pool(x: Any, n: int, kernel: tuple, stride: Any, padding: tuple, dilati
     return best, tap
 
 
-_MAX_POOL = either(_max_pool, kernels_pool.max_pool)
-
-
-def _pooled(n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> tuple:
-    """Return the arguments of a pool, as JAX can compare them."""
-    stride = None if stride is None else each(stride, n, "stride")
-    return each(kernel, n, "kernel_size"), stride, each(padding, n, "padding"), each(dilation, n, "dilation"), ceil_mode
-
-
-@rule
-def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
-    args = (n, *_pooled(n, kernel, stride, padding, dilation, ceil_mode))
-    return _MAX_POOL(x, args=args, large=x.size >= _MANY and x.dtype in (F32, F64))
-
-
 @rule
 def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> Any:
     n = len(kernel)
@@ -71,23 +52,16 @@ def tap_gather(x: Any, taps: Any, kernel: Any, stride: Any = None, padding: Any 
     return sum(jnp.where(taps == i, wide[t], 0) for i, t in enumerate(at.taps))
 
 
-def _tap_scatter(g: Any, taps: Any, size: tuple, kernel: tuple, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
-    at = place_pool(size[-len(kernel) :], kernel, stride, padding, dilation, ceil_mode)
-    wide = jnp.zeros((*size[: -len(kernel)], *at.padded), g.dtype)
-    for i, t in enumerate(at.taps):
-        wide = wide.at[t].add(jnp.where(taps == i, g, 0))
-    return at.inner(wide)
-
-
-_TAP_SCATTER = either(_tap_scatter, kernels_pool.tap_scatter)
-
-
 @rule
 def tap_scatter(
     g: Any, taps: Any, size: tuple, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
 ) -> Any:
-    args = (tuple(size), *_pooled(len(kernel), kernel, stride, padding, dilation, ceil_mode))
-    return _TAP_SCATTER(g, taps, args=args, large=g.size >= _MANY and g.dtype in (F32, F64))
+    n = len(kernel)
+    at = place_pool(size[-n:], kernel, stride, padding, dilation, ceil_mode)
+    wide = jnp.zeros((*size[:-n], *at.padded), g.dtype)
+    for i, t in enumerate(at.taps):
+        wide = wide.at[t].add(jnp.where(taps == i, g, 0))
+    return at.inner(wide)
 
 
 @rule
