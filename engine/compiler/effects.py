@@ -103,7 +103,8 @@ class Snapshot:
         if isinstance(x, FunctionType):
             code, defaults = x.__code__, x.__defaults__ or ()
             parts += [(cell, f"the variable {n!r}", "", n) for n, cell in zip(code.co_freevars, x.__closure__ or (), strict=True)]
-            named = [*zip(code.co_varnames[code.co_argcount - len(defaults) : code.co_argcount], defaults, strict=True)]
+            names = code.co_varnames[: code.co_argcount]  # of an op of the engine they may be fewer than the defaults: its code changes
+            named = [*zip(reversed(names), reversed(defaults), strict=False)]
             parts += [(value, f"the default of {n!r}", "", n) for n, value in (*named, *(x.__kwdefaults__ or {}).items())]
         if not _has_public(x) and isinstance(table := getattr(x, "__dict__", None), dict):
             parts.append((table, words, f"{{!r}} of {x.__name__ if isinstance(x, FunctionType) else kind.__name__}", name))

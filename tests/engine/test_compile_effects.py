@@ -285,3 +285,14 @@ def test_a_change_of_what_a_step_reads_is_seen_by_the_next_call(what, monkeypatc
         assert engine.allclose(compiled(x), step(x)) and not engine.allclose(compiled(x), before)
     (plans,) = compiled.plans.values()
     assert len(plans) == 2  # and none for each further call
+
+
+def test_a_function_may_have_more_defaults_than_arguments(monkeypatch):
+    def act(x, low=0.0):
+        return x.clamp(low)
+
+    act.__code__ = (lambda *args: args[0].clamp(0.0)).__code__  # as the engine's functions are, once a class has __torch_function__
+    monkeypatch.setattr(settings, "act", act)
+    compiled, x = engine.compile(lambda x: settings.act(x), fullgraph=True), engine.arange(-2.0, 2.0)
+    for _ in range(3):
+        assert engine.equal(compiled(x), x.clamp(0.0))
