@@ -10,14 +10,19 @@ WATCHED = "%%watch\nw = engine.tensor([0.4, 0.9], requires_grad=True)\nloss = (w
 SAVED = "() => !window.jupyterapp.shell.currentWidget.context.model.dirty"
 
 
-@pytest.mark.own_page
-def test_a_notebook_opened_again_shows_what_was_saved(lab):
-    lab.open(SETUP, WATCHED, "wb.step(loss)", name="again.ipynb")
+def save(lab, *cells: str, name: str) -> None:
+    """Runs a notebook and saves it, with its views as they are."""
+    lab.open(SETUP, WATCHED, *cells, name=name)
     lab.run_all()
     expect(lab.cell(1).get_by_test_id("wb-root")).to_be_visible()
     lab.command("docmanager:save")
     lab.wait_idle()
     lab.page.wait_for_function(SAVED)
+
+
+@pytest.mark.own_page
+def test_a_notebook_opened_again_shows_what_was_saved(lab):
+    save(lab, "wb.step(loss)", name="again.ipynb")
     lab.restart_kernel()
     lab.reload()
     for index in (1, 2):
@@ -43,12 +48,7 @@ ONE_LONG_PAUSE = """() => {
 
 @pytest.mark.own_page
 def test_a_view_that_a_busy_page_could_not_find_in_time_is_found_later(lab):
-    lab.open(SETUP, WATCHED, name="found.ipynb")
-    lab.run_all()
-    expect(lab.cell(1).get_by_test_id("wb-root")).to_be_visible()
-    lab.command("docmanager:save")
-    lab.wait_idle()
-    lab.page.wait_for_function(SAVED)
+    save(lab, name="found.ipynb")
     lab.page.add_init_script(f"({ONE_LONG_PAUSE})()")
     lab.reload()
     lab.page.evaluate("() => window.jupyterapp.shell.currentWidget.content.scrollToItem(1, 'start')")
@@ -68,12 +68,7 @@ GIVES_UP_DETACHED = """async () => {
 
 @pytest.mark.own_page
 def test_a_view_that_is_lost_before_its_cell_is_attached_shows_what_was_saved(lab):
-    lab.open(SETUP, WATCHED, name="detached.ipynb")
-    lab.run_all()
-    expect(lab.cell(1).get_by_test_id("wb-root")).to_be_visible()
-    lab.command("docmanager:save")
-    lab.wait_idle()
-    lab.page.wait_for_function(SAVED)
+    save(lab, name="detached.ipynb")
     lab.restart_kernel()
     lab.page.add_init_script(f"({ONE_LONG_PAUSE})()")  # time to detach it
     lab.reload()

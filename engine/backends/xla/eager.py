@@ -46,40 +46,29 @@ def either(by_xla: Callable, eager: Callable) -> Callable:
     With `large` it is a primitive of JAX, which is lowered to a call of `eager`, with the same arguments, in a program of this process.
     """
     primitive = Primitive(eager.__name__)
-    primitive.multiple_results = True
 
-    def plain(*arrays: Any, args: tuple) -> list:
-        return jax.tree.leaves(by_xla(*arrays, *args))
-
-    def shapes(*arrays: Any, args: tuple) -> list:
-        return jax.eval_shape(partial(plain, args=args), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays))
-
-    def execute(args: tuple, _: Any, outs: list, *arrays: Any) -> None:
-        with _one:
-            results = eager(*map(numpy.asarray, arrays), *args)
-            for out, value in zip(outs, results if isinstance(results, tuple) else (results,), strict=True):
-                numpy.copyto(numpy.asarray(out), value)
-
-    def call(*arrays: Any, args: tuple) -> list:
-        return buffer_callback(partial(execute, args), shapes(*arrays, args=args))(*arrays)
-
-    def lowered(context: Any, *arrays: Any, args: tuple) -> Any:
-        return mlir.lower_fun(call if _lowering.here else plain)(context, *arrays, args=args)
-
-    def over_batch(arrays: Any, axes: Any, args: tuple) -> tuple:
-        results = jax.vmap(partial(plain, args=args), axes)(*arrays)
-        return results, [0] * len(results)
+    def plain(*arrays: Any, args: tuple) -> Any:
+        return by_xla(*arrays, *args)
 
     @primitive.def_abstract_eval
-    def _(*arrays: Any, args: tuple) -> list:
-        return [jax.core.ShapedArray(s.shape, s.dtype) for s in shapes(*arrays, args=args)]
+    def result(*arrays: Any, args: tuple) -> Any:
+        out = jax.eval_shape(partial(plain, args=args), *(jax.ShapeDtypeStruct(a.shape, a.dtype) for a in arrays))
+        return jax.core.ShapedArray(out.shape, out.dtype)
+
+    def execute(args: tuple, _: Any, out: Any, *arrays: Any) -> None:
+        with _one:
+            numpy.copyto(numpy.asarray(out), eager(*map(numpy.asarray, arrays), *args))
+
+    def call(*arrays: Any, args: tuple) -> Any:
+        return buffer_callback(partial(execute, args), result(*arrays, args=args))(*arrays)
+
+    def lowered(context: Any, *arrays: Any, args: tuple) -> Any:
+        return mlir.lower_fun(call if _lowering.here else plain, multiple_results=False)(context, *arrays, args=args)
+
+    def over_batch(arrays: Any, axes: Any, args: tuple) -> tuple:
+        return jax.vmap(partial(plain, args=args), axes)(*arrays), 0
 
     primitive.def_impl(plain)
     mlir.register_lowering(primitive, lowered)
     batching.primitive_batchers[primitive] = over_batch
-
-    def compute(*arrays: Any, args: tuple, large: bool) -> Any:
-        results = (primitive.bind if large else plain)(*arrays, args=args)
-        return results[0] if len(results) == 1 else tuple(results)
-
-    return compute
+    return lambda *arrays, args, large: (primitive.bind if large else plain)(*arrays, args=args)
