@@ -24,11 +24,7 @@ class Guards:
         self.kinds: list[tuple[dict, Any, type, str]] = []
         self.sizes: list[tuple[Any, int, str]] = []
         self.grads: list[tuple[Any, bool]] = []
-        for holder, key, value, words in read:
-            if isinstance(holder, CellType):
-                self.cells.append((holder, value, words))
-            else:
-                self.entries.append((holder, key, value, words))
+        self._add(read)
         for m in found.modules.values():
             name = type(m).__name__
             self._hold(m.__dict__, {k: v for k, v in m.__dict__.items() if is_plain(v) or isinstance(v, Tensor)}, f"of {name}")
@@ -47,7 +43,10 @@ class Guards:
     def watch(self, read: Iterable[tuple[Any, Any, Any, str]]) -> None:
         """Add values that the step may read, as `Snapshot.read` lists them; at most `MOST`."""
         known = {(id(holder), key) for holder, key, _, _ in self.entries} | {(id(cell), 0) for cell, _, _ in self.cells}
-        for holder, key, value, words in islice((one for one in read if (id(one[0]), one[1]) not in known), MOST):
+        self._add(islice((one for one in read if (id(one[0]), one[1]) not in known), MOST))
+
+    def _add(self, read: Iterable[tuple[Any, Any, Any, str]]) -> None:
+        for holder, key, value, words in read:
             if isinstance(holder, CellType):
                 self.cells.append((holder, value, words))
             else:
