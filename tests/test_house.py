@@ -32,7 +32,7 @@ ENGINE = """
 # Of the workbench likewise: the core up to `subjects`, what a public function finds out about its caller, and the features, of which
 # none imports another. The console commands and Jupyter are on top.
 CORE = "base protocol inspector formulas recording graph backward session torch_models subjects caller"
-FEATURES = "programs tensors compare memory_use profiling checks whatif training distributed teach exporting samples testing"
+FEATURES = "programs tensors compare memory_use profiling checks whatif training distributed teach exporting samples testing flights"
 FLOORS = [
     *((f"engine.{name}" if name != "." else "engine",) for name in ENGINE.split()),
     *((f"workbench.{name}",) for name in CORE.split()),

@@ -8,6 +8,7 @@ inspect              wb.describe  wb.vocabulary  wb.whatif
 memory and time      wb.memory  wb.why_alive  wb.release  wb.profile
 check and compare    wb.check  wb.guard  wb.diff  wb.testing
 train                wb.history  wb.progress  wb.loop
+repeat a step        wb.flight  wb.open
 many processes       wb.cluster  wb.ranks  wb.across_ranks
 plot, teach, data    wb.plot  wb.teach  wb.samples
 write to a file      wb.export
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from .distributed.across import Across, SpreadReport
     from .distributed.ask import Ranks
     from .exporting.ask import Written
+    from .flights.file import Opened
+    from .flights.recorder import Flight
     from .jupyter.cluster import Cluster, Single
     from .jupyter.widget import View
     from .memory_use.alive import Why
@@ -54,6 +57,7 @@ __all__ = [
     "describe",
     "diff",
     "export",
+    "flight",
     "guard",
     "history",
     "loop",
@@ -617,6 +621,75 @@ def scope(name: str) -> AbstractContextManager[None]:
     from engine.base import observe
 
     return observe.scope(name)
+
+
+def flight(
+    *subjects: Any,
+    keep: int = 3,
+    path: str | PathLike[str] = "run.flight",
+    when: str | Sequence[str] = (),
+    spike: float | None = 10.0,
+    signal: int | None = None,
+) -> Flight:
+    """Record the last steps of a training, so that one that went wrong can be repeated bit for bit, looked into, and gone on from.
+
+    `with wb.flight(model, optimizer) as flight:` around the loop. Each batch of a DataLoader is a step; write `for ... in flight(...)` for
+    any other loop. Schedulers, scalers and random generators among the variables are kept as well.
+
+    A file is written when the loss or a gradient is NaN or infinite, when the loss is far above the usual, when a condition holds, when an
+    exception leaves the block, and on request. `wb.open` reads it.
+
+    Args:
+        *subjects: modules, optimizers, and whatever else the steps change: what has `state_dict()`, tensors, arrays, lists, dicts, objects.
+        keep: the number of steps that can be repeated at least.
+        path: the file.
+        when: conditions for a gradient, as for `wb.break_at`: "norm > 1e3".
+        spike: how many robust standard deviations a loss must be above the median of the last 100; None for no limit.
+        signal: a signal, such as `signal.SIGUSR1`, that asks for the file; only in the main thread.
+
+    Returns:
+        A context manager, with `steps`, `repeat()`, `resume()` and `bisect()`.
+
+    Raises:
+        TypeError: there is neither a model nor an optimizer among the subjects, or one has no state.
+        ValueError: `keep` is less than 1, or a condition cannot be parsed.
+
+    Example::
+
+        >>> model = engine.nn.Linear(2, 1)
+        >>> optimizer = engine.optim.SGD(model.parameters(), lr=0.1)
+        >>> with wb.flight(model, optimizer) as flight:
+        ...     for x in flight([engine.ones(4, 2), engine.zeros(4, 2)]):
+        ...         loss = model(x).square().mean()
+        ...         optimizer.zero_grad()
+        ...         loss.backward()
+        ...         optimizer.step()
+        >>> flight
+        Flight recorder: 2 steps, steps 0 to 1 can be repeated.
+        >>> flight.repeat(0).same
+        True
+    """
+    from .flights.recorder import Flight
+
+    return Flight(subjects, caller.frame(), keep, path, [when] if isinstance(when, str) else when, spike, signal)
+
+
+def open(path: str | PathLike[str]) -> Opened:
+    """Open a flight file: the steps before something went wrong, to repeat and to step through.
+
+    Args:
+        path: a file that `wb.flight` wrote.
+
+    Returns:
+        The recorded steps, which print as a summary, with `repeat(program=...)`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ValueError: it is no flight file, damaged, or of another version.
+    """
+    from .flights.file import Opened
+
+    return Opened(path)
 
 
 def history(model: Any, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:

@@ -49,13 +49,21 @@ class Watch:
         return self._globals if self._frame is None or self._inside else {**self._globals, **self._frame.f_locals}
 
     def __enter__(self) -> Watch:
-        self._frame = sys._getframe(1)
-        self._refresh = self._displayed(self.session)
-        self._begin()
-        self._inside = True
+        self.begin(sys._getframe(1))
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self.end(kind, error, trace)
+
+    def begin(self, frame: Any) -> None:
+        """Begin to record what runs, with the variables of that frame."""
+        self._frame = frame
+        self._refresh = self._displayed(self.session)
+        self._begin()
+        self._inside = True
+
+    def end(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """End the recording; the arguments are those of `__exit__`."""
         self._inside = False
         try:
             self._end(kind, error, trace)

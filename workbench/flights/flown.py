@@ -1,0 +1,207 @@
+"""What can be done with recorded steps: repeat one, search them, go back to one."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy
+
+from ..caller import frame, names_in
+from ..recording.recording import KEEP
+from ..session.surface import ShownSession
+from . import state, values
+from .log import Step
+from .replay import Code, Program, Replay
+from .state import Moment, Subjects
+
+
+class Repeated:
+    """A step that was repeated, and how it compares with the original.
+
+    Attributes:
+        step: the recorded step.
+        losses: the losses now.
+        error: the exception that it raised now, "" without one.
+        differs: what is not as it was, "" if everything is, bit for bit.
+        compared: what was compared.
+        session: the recording, with its graph, values and backward passes.
+    """
+
+    def __init__(self, step: Step, again: Step, session: ShownSession | None) -> None:
+        self.step, self.losses, self.error, self.session = step, again.losses, again.error, session
+        self.differs, self.compared = _difference(step, again)
+
+    @property
+    def same(self) -> bool:
+        """Whether everything that was compared is equal bit for bit."""
+        return not self.differs
+
+    def __repr__(self) -> str:
+        raised = f" It raised {self.error}." if self.error else ""
+        how = f"equal to the original bit for bit ({self.compared})" if self.same else f"not as it was: {self.differs}"
+        return f"{self.step}, repeated: {how}.{raised}"
+
+
+def _difference(step: Step, again: Step) -> tuple[str, str]:
+    """What differs between a step and its repetition, and what was compared."""
+    compared = ["losses"]
+    if step.error.partition(":")[0] != again.error.partition(":")[0]:
+        return f"it raised {again.error or 'nothing'}, where the original raised {step.error or 'nothing'}", "errors"
+    if len(step.losses) != len(again.losses):
+        return f"it had {len(again.losses)} losses, the original {len(step.losses)}", "losses"
+    for before, now in zip(step.losses, again.losses, strict=True):
+        if not numpy.array_equal(before, now, equal_nan=True):
+            return f"the loss is {now!r}, it was {before!r}", "losses"
+    if step.sums:
+        gradients = sum(name.endswith(".grad") for name in step.sums)
+        compared += [f"{gradients} gradients", f"{len(step.sums) - gradients} parameters and buffers"]
+        if step.sums.keys() != again.sums.keys():
+            name = min(step.sums.keys() ^ again.sums.keys())
+            return f"{name} is there in only one of the two", "gradients"
+        order = sorted(step.sums, key=lambda name: not name.endswith(".grad"))
+        if (name := next((name for name in order if step.sums[name] != again.sums[name]), None)) is not None:
+            return f"{state.called(name)} has other values", "tensors"
+    return "", ", ".join(compared)
+
+
+class Flown:
+    """Recorded steps of a training.
+
+    Attributes:
+        steps: the steps that can be repeated, oldest first.
+        why: what made the recorder keep them; "" if nothing did.
+        curve: numbers of steps and their losses, as an array of shape (steps, 2).
+    """
+
+    why: str = ""
+    _program: Code | None = None
+
+    @property
+    def steps(self) -> list[Step]:
+        raise NotImplementedError
+
+    @property
+    def curve(self) -> numpy.ndarray:
+        raise NotImplementedError
+
+    def _before(self, number: int) -> list[Step]:
+        """The steps from a snapshot up to that one."""
+        raise NotImplementedError
+
+    def _given(self, program: Program | None) -> Any:
+        if program is None and self._program is None:
+            raise ValueError("Which program? Give the path of the script, or the function that trains: repeat(program='train.py').")
+        return self._program if program is None else program
+
+    def _number(self, step: int | Step | None) -> int:
+        if not self.steps:
+            raise LookupError("No step has been recorded.")
+        if step is None:
+            return self.steps[-1].number
+        number = step.number if isinstance(step, Step) else step
+        if isinstance(number, bool) or not isinstance(number, int):
+            raise TypeError(f"A step is given by its number, got {type(number).__name__}.")
+        return self.steps[number].number if -len(self.steps) <= number < 0 else number
+
+    def repeat(self, step: int | Step | None = None, program: Program | None = None, keep: int = KEEP) -> Repeated:
+        """Run one step again, from the same state on the same batch, and record its graph, values and backward passes.
+
+        The program is run up to its loop, which gets the recorded batches from the last snapshot on, and is left behind the step. Variables
+        and models of this process are as before afterwards.
+
+        Args:
+            step: the number of the step, by default the last one; -2 is the one before it.
+            program: the function that trains, called without arguments, or the path of its script. By default, the code of the block.
+            keep: bytes of results to keep for viewing.
+
+        Raises:
+            LookupError: the step is not kept.
+            RuntimeError: the program is another one, or does not get to its loop.
+        """
+        steps = self._before(self._number(step))
+        replay = self._run(program, Replay(steps, keep))
+        assert replay.again is not None
+        return Repeated(steps[-1], replay.again, replay.session)
+
+    def resume(self, step: int | Step | None = None, into: Sequence[Any] | None = None, program: Program | None = None) -> Step:
+        """Put everything back as it was before a step: parameters, optimizers, schedulers, random states. Training can go on from there.
+
+        Args:
+            step: the number of the step, by default the last one.
+            into: the model, the optimizer, ... in the order in which `wb.flight` got them. By default, those of the block.
+            program: as in `repeat`, for a step that was recorded without a snapshot.
+
+        Returns:
+            The step. `batches(step)` has its batch and those that followed.
+
+        Raises:
+            LookupError: the step is not kept.
+            RuntimeError: the model or the optimizer is another one.
+        """
+        steps = self._before(self._number(step))
+        subjects = self._here() if into is None else Subjects(into, names_in(frame()))
+        if subjects is None:
+            raise ValueError("Into which model and optimizer? Give them in the order in which wb.flight got them: into=(model, optimizer).")
+        self._moment(steps, program).put(subjects)
+        return steps[-1]
+
+    def batches(self, step: int | Step | None = None) -> Iterator[Any]:
+        """The recorded batches from a step on, by default of the last step: what the loop got."""
+        first = self._number(step)
+        return (values.made(one.item) for one in self.steps if one.number >= first)
+
+    def bisect(self, holds: Callable[[Any], Any], program: Program | None = None) -> Step | None:
+        """Find the first step before which a condition holds, by bisection: from then on it must hold.
+
+        Args:
+            holds: called with the model as it was before a step; true or false.
+            program: as in `repeat`.
+
+        Returns:
+            The step; None if it holds before none of them. The step before it made it so.
+        """
+        steps = list(self.steps)
+        at = bisect.bisect_left(steps, True, key=lambda step: self._visited(step, holds, program))
+        return steps[at] if at < len(steps) else None
+
+    def _visited(self, step: Step, holds: Callable[[Any], Any], program: Program | None) -> bool:
+        steps, found, here = self._before(step.number), [], self._here()
+
+        def visit(subjects: Subjects) -> None:
+            found.append(bool(holds(next(iter(subjects.modules.values()), None))))
+
+        if here is not None and len(steps) == 1:
+            before = Moment.of(here)
+            try:
+                self._moment(steps, program).put(here)
+                visit(here)
+            finally:
+                before.put(here)
+        else:
+            self._run(program, Replay(steps, visit=visit))
+        return found[0]
+
+    def _moment(self, steps: Sequence[Step], program: Program | None) -> Moment:
+        """The state before the last of the steps, which begin with a snapshot."""
+        step = steps[-1]
+        if len(steps) == 1:
+            return Moment(step.whole or {}, step.small, step.gradients, step.random)
+        found: list[Moment] = []
+        self._run(program, Replay(steps, visit=lambda subjects: found.append(Moment.of(subjects))))
+        return found[0]
+
+    def _run(self, program: Program | None, replay: Replay) -> Replay:
+        found, here = self._given(program), self._here()
+        before = None if here is None else Moment.of(here)
+        try:
+            replay.run(found)
+        finally:
+            if before is not None and here is not None:
+                before.put(here)
+        return replay
+
+    def _here(self) -> Subjects | None:
+        """The subjects in this process; None for a file."""
+        return None

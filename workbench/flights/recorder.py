@@ -1,0 +1,313 @@
+"""`wb.flight`: the block around a training that records its last steps."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal as signals
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from time import perf_counter
+from types import FrameType
+from typing import Any
+
+import numpy
+
+import engine
+from engine.data import DataLoader
+
+from ..caller import names_in
+from ..inspector import bytes_text
+from ..torch_models.loaded import torch
+from . import replay, state, values, variables
+from .file import write
+from .flown import Flown
+from .log import Log, Step
+from .replay import Code
+from .state import Subjects
+from .triggers import Triggers
+
+SHARE = 0.02  # of the time, at most, is spent on snapshots
+ROOM = 64 << 20  # bytes of batches after which a new snapshot is taken, so that the old ones can go
+EVERY = 1 << 18  # bytes of all tensors up to which each step gets its checksums
+
+
+class Flight(Flown):
+    """What `with wb.flight(model, optimizer) as flight:` gives; `flight(iterable)` is a loop each of whose turns is a step.
+
+    Attributes:
+        path: the file that it writes.
+        written: why it was written, "" if it has not been.
+        left_out: values that cannot be kept, and their types.
+    """
+
+    def __init__(
+        self, given: Sequence[Any], frame: FrameType, keep: int, path: Any, when: Sequence[str], spike: float | None, signal: int | None
+    ) -> None:  # fmt: skip
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise ValueError(f"wb.flight: keep is a number of steps of at least 1, got {keep!r}.")
+        self.path, self.keep, self.written = os.fspath(path), keep, ""
+        self._signal = signal
+        self._subjects = Subjects(given, names_in(frame))
+        self._triggers = Triggers(when, spike)
+        self._log = Log(keep)
+        self._program = Code(frame)
+        self._sites: dict[tuple, int] = {}
+        self._step: Step | None = None  # that runs now
+        self._replay: replay.Replay | None = None
+        self._trained = False  # whether the step has run a backward pass or the optimizer
+        self._making = False  # while a loop begins to iterate over its DataLoader
+        self._asked = ""
+        self._count = 0
+        self._first_backward = False
+        self._raw: list[Any] = []  # the losses of the step
+        self._left: Step | None = None  # a step whose loop was left by `break`, or by an exception
+        self._frame: FrameType | None = None
+        self._thread = 0
+        self._taken, self._cost, self._batches = 0.0, 0.0, 0  # when the last snapshot was taken, its cost, bytes of batches since
+        self._after: tuple[int, ...] | None = None  # versions of the tensors when the last loop ended
+        self._stack = contextlib.ExitStack()
+
+    # -- what users read ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def steps(self) -> list[Step]:
+        return list(self._log.steps)
+
+    @property
+    def curve(self) -> numpy.ndarray:
+        return numpy.array(self._log.curve, numpy.float64).reshape(-1, 2)
+
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        return self._subjects.left_out
+
+    def __repr__(self) -> str:
+        kept = f", steps {self.steps[0].number} to {self.steps[-1].number} can be repeated" if self.steps else ""
+        why = f" {self.why}." if self.why else ""
+        return f"Flight recorder: {self._count} steps{kept}.{why}"
+
+    def __len__(self) -> int:
+        return self._count
+
+    def keep_this(self, why: str = "It was asked for") -> None:
+        """Write the file when the step that runs has ended, or now if none runs."""
+        self._asked = why
+        if self._step is None and self.steps:
+            self._keep(why)
+
+    def save(self, path: str | None = None) -> str:
+        """Write the recorded steps to a file now, by default to that of the block. Returns its path."""
+        if not self.steps:
+            raise LookupError("No step has been recorded.")
+        path = path or self.path
+        write(path, self._log, self._program, self.why or "It was asked for", self._subjects)
+        return path
+
+    def _before(self, number: int) -> list[Step]:
+        return self._log.before(number)
+
+    def _here(self) -> Subjects | None:
+        return self._subjects
+
+    # -- the block ---------------------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Flight:
+        self._thread = threading.get_ident()
+        self._replay = replay.active
+        if self._replay is not None and self._replay.subjects is None:
+            self._replay.subjects = self._subjects
+        with contextlib.ExitStack() as stack:
+            lib = torch()
+            for tensor in (engine.Tensor, *([lib.Tensor] if lib is not None else [])):
+                stack.enter_context(_replaced(tensor, "backward", self._noted))
+            for loader in (DataLoader, *([lib.utils.data.DataLoader] if lib is not None else [])):
+                stack.enter_context(_replaced(loader, "__iter__", self._iterated))
+            for key, optimizer in self._subjects.optimizers.items():
+                stack.callback(optimizer.register_step_pre_hook(lambda o, args, kwargs, key=key: self._stepping(key, o)).remove)
+            if self._signal is not None:
+                stack.callback(signals.signal, self._signal, signals.signal(self._signal, lambda *_: self.keep_this("A signal came")))
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._stack.close()
+        if self._replay is not None:
+            return
+        step, self._left = self._step or self._left, None
+        if step is None:
+            return
+        self._step = step
+        if error is not None and not isinstance(error, (GeneratorExit, replay.Done)):
+            step.error = replay.said(error)
+        self._end()
+
+    def __call__(self, iterable: Iterable) -> Loop:
+        """Loop over anything; each turn is one step of the training. A DataLoader in the block does not need it."""
+        return Loop(self, iterable)
+
+    def _iterated(self, original: Callable, loader: Any) -> Any:
+        return original(loader) if self._step is not None or self._making else self.turns(lambda: original(loader))
+
+    def turns(self, iterate: Callable[[], Iterator]) -> Iterator[Any]:
+        """Yield the items of an iterator, each as a step; as they are within another step."""
+        if self._step is not None:
+            yield from iterate()
+            return
+        frame = variables.users(sys._getframe(1))
+        assert frame is not None
+        site = self._sites.setdefault((frame.f_code, frame.f_lineno), len(self._sites))
+        if self._replay is not None:
+            yield from self._replay.items(site, frame, self._again, self._ended_again)
+            return
+        del frame
+        self._making = True
+        try:
+            iterator = iterate()
+        finally:
+            self._making = False
+        try:
+            for item in iterator:
+                self._begin(site, item, variables.users(sys._getframe(1)))
+                yield item
+                self._end()
+            self._after = self._subjects.versions()
+        except GeneratorExit:
+            self._left, self._step = self._step, None
+            raise
+
+    # -- a step ------------------------------------------------------------------------------------------------------------------
+
+    def _begin(self, site: int, item: Any, frame: FrameType | None) -> None:
+        assert frame is not None
+        if self._left is not None:  # its loop was left by `break`
+            self._step, self._left = self._left, None
+            self._end()
+        s = self._subjects
+        began = perf_counter()
+        skipped = {id(x) for table in (s.modules, s.optimizers, s.others, s.values, s.objects) for x in table.values()}
+        kept = variables.kept(frame, skipped | {id(x) for x in s.tensors().values()})
+        targets = variables.targets(frame)
+        step = Step(
+            self._count, site, values.copied(item, s.lost, "batch"), {}, s.small(), {k: x for k, x in kept.items() if k not in targets}
+        )
+        self._batches += values.bytes_in(step.item)
+        changed = self._after is not None and self._after != s.versions()
+        self._after = None
+        if changed or not self._log.steps:
+            self._log.make_room()
+        due = self._batches > ROOM or began - self._taken >= self._cost / SHARE
+        if changed or not self._log.steps or (due and self._log.room):
+            self._log.take(step, s.whole())
+            self._taken = perf_counter()
+            self._cost, self._batches = self._taken - began, 0
+        self._log.add(step)
+        self._frame = frame
+        self._triggers.begin()
+        self._trained, self._first_backward, self._raw, self._step = False, True, [], step
+        step.random = state.random_state()
+
+    def _again(self, step: Step) -> None:
+        self._raw, self._step = [], step
+
+    def _ended_again(self) -> None:
+        assert self._step is not None
+        self._step.losses, self._step = self._losses(), None
+
+    def _losses(self) -> list[float]:
+        scale = next((x.get_scale() for x in self._subjects.others.values() if hasattr(x, "get_scale") and x.is_enabled()), 1.0)
+        return [float(x.item()) / scale for x in self._raw]
+
+    def _end(self) -> None:
+        step, self._step = self._step, None
+        if step is None:
+            return
+        frame, self._frame = self._frame, None
+        if not self._trained and not step.error:
+            self._log.drop(step)
+            return
+        step.losses, self._raw = self._losses(), []
+        if frame is not None:
+            step.ended = variables.numbers(frame, variables.targets(frame))
+        self._count += 1
+        if step.losses:
+            self._log.curve.append((step.number, step.loss))
+        why = self._triggers.ended(step) or (step.error and f"It raised {step.error}") or self._asked
+        if why or sum(x.nbytes for x in self._subjects.tensors().values()) <= EVERY:
+            step.sums = replay.sums(self._subjects)
+        if why:
+            self._keep(why)
+
+    def _noted(self, original: Callable, tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        """Stands for `Tensor.backward`."""
+        if self._step is not None and threading.get_ident() == self._thread:
+            self._trained = True
+            if tensor.numel() == 1:
+                self._raw.append(tensor.detach().clone())
+            if self._first_backward and self._step.whole is not None:
+                self._step.gradients = self._subjects.gradients()
+            self._first_backward = False
+        return original(tensor, *args, **kwargs)
+
+    def _stepping(self, key: str, optimizer: Any) -> None:
+        if self._step is None:
+            raise RuntimeError(
+                "wb.flight does not see where a step of this training begins. Loop over a DataLoader in the block, or over "
+                "flight(...): for i in flight(range(1000))."
+            )
+        self._trained = True
+        if self._replay is None:
+            names = {id(t): name for name, t in self._subjects.tensors().items()}
+            there = [(names.get(id(p), key), p.grad) for p in state.parameters(optimizer) if p.grad is not None]
+            self._triggers.gradients((state.called(name), grad) for name, grad in there)
+
+    def _keep(self, why: str) -> None:
+        """Write the file, unless an earlier reason is the cause of this one."""
+        self._asked = ""
+        if self.why and not why.startswith("It was asked"):
+            return
+        self.why = why
+        size = self._log.bytes
+        print(f"wb.flight: {why} in step {self.steps[-1].number}. Writing {self.path}, {bytes_text(size)}.", file=sys.stderr)
+        try:
+            self.save()
+        except OSError as error:  # the training goes on
+            warnings.warn(f"wb.flight: {self.path} could not be written: {error}", stacklevel=2)
+        else:
+            self.written = why
+
+
+class Loop:
+    """A loop each of whose turns is a step."""
+
+    def __init__(self, flight: Flight, iterable: Iterable) -> None:
+        if not hasattr(iterable, "__iter__"):
+            raise TypeError(f"wb.flight: a loop goes over an iterable, got {type(iterable).__name__}.")
+        self._flight, self._iterable = flight, iterable
+
+    def __len__(self) -> int:
+        return len(self._iterable)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._flight.turns(lambda: iter(self._iterable))
+
+
+@contextlib.contextmanager
+def _replaced(owner: type, name: str, by: Callable) -> Iterator[None]:
+    """While the block runs, `by(original, self, ...)` is called instead of a method."""
+    original = getattr(owner, name)
+    own = name in vars(owner)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return by(original, self, *args, **kwargs)
+
+    setattr(owner, name, call)
+    try:
+        yield
+    finally:
+        if own:
+            setattr(owner, name, original)
+        else:
+            delattr(owner, name)

@@ -1,0 +1,212 @@
+"""Repeat recorded steps by running the program again: its loop gets the recorded batches, its model the recorded state."""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import os
+import runpy
+import sys
+import traceback
+import types
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import CodeType, FrameType
+from typing import Any
+
+from ..base.frames import is_function
+from ..recording.recording import KEEP
+from ..session.surface import ShownSession
+from ..subjects.watching import ModuleWatch
+from . import state, values, variables
+from .log import Step
+from .state import Subjects
+
+Program = Callable[[], Any] | str | os.PathLike
+
+
+class Done(BaseException):
+    """Leaves the program when the step has been repeated. Not an Exception, so that the program does not handle it."""
+
+
+class Replay:
+    """The steps to repeat, and what came of the last one.
+
+    With `visit`, the last step is not run: when everything is as it was before it, `visit(subjects)` is called instead.
+
+    Attributes:
+        steps: the recorded steps, which begin with a snapshot.
+        again: the last one as it ran now; None until it has begun.
+        session: the recording of the last step.
+        subjects: the program's model, optimizer, ... of this run.
+    """
+
+    def __init__(self, steps: Sequence[Step], keep: int = KEEP, visit: Callable[[Subjects], Any] | None = None) -> None:
+        self.steps = list(steps)
+        self.again: Step | None = None
+        self.session: ShownSession | None = None
+        self.subjects: Subjects | None = None
+        self._at = 0
+        self._keep, self._visit = keep, visit
+        self._watch: ModuleWatch | None = None
+
+    def run(self, program: Program | Code) -> None:
+        """Run the program up to the end of the last step. Raises RuntimeError if it does not get there."""
+        global active
+        if active is not None:
+            raise RuntimeError("A step is being repeated already.")
+        active, raised = self, None
+        try:
+            call(program)
+        except Done:
+            pass
+        except BaseException as error:
+            if self.again is None or self._at != len(self.steps) - 1:
+                raise
+            raised = error  # of the step itself, as in the original run or new
+            self.again.error = said(error)
+        finally:
+            active = None
+            self._stop(raised)
+        if self.again is None or (self._at < len(self.steps) and raised is None):
+            where = "its loop" if self.subjects is not None else "a block `with wb.flight(...)`"
+            raise RuntimeError(f"The program ended without reaching {where}, so step {self.steps[-1].number} was not repeated.")
+
+    def items(self, site: int, frame: FrameType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
+        """What a loop of the program gets: the recorded batches, if it is the loop that they belong to, else nothing."""
+        assert self.subjects is not None
+        while self.steps[self._at].site == site:
+            step = self.steps[self._at]
+            self.again = Step(step.number, site, None, {}, {}, {})
+            self._put(step, frame)
+            item = values.made(step.item)
+            last = step is self.steps[-1]
+            if last and self._visit is not None:
+                state.put_random_state(step.random)
+                self._visit(self.subjects)
+                self._at += 1
+                raise Done
+            if last:
+                self._watch = ModuleWatch(None, self._keep, frame, _unchanged, _nothing)
+                self._watch.begin(frame)
+            begun(self.again)
+            state.put_random_state(step.random)
+            yield item
+            ended()
+            if last:
+                self.again.sums = sums(self.subjects)
+            self._at += 1
+            if last:
+                raise Done
+
+    def _put(self, step: Step, frame: FrameType) -> None:
+        assert self.subjects is not None
+        if step.whole is not None and step is self.steps[0]:
+            self.subjects.put_whole(step.whole)
+            self.subjects.put_gradients(step.gradients)
+        self.subjects.put_small(step.small)
+        variables.put(frame, step.variables, step.ended)
+
+    def _stop(self, error: BaseException | None) -> None:
+        if self._watch is not None:
+            watch, self._watch = self._watch, None
+            watch.end(type(error) if error else None, error, error.__traceback__ if error else None)
+            self.session = watch.session
+
+
+def said(error: BaseException) -> str:
+    """An exception as the last line of its traceback."""
+    return traceback.format_exception_only(error)[-1].strip()
+
+
+active: Replay | None = None  # while a program is run again
+
+
+def _unchanged(session: Any) -> Any:
+    return session
+
+
+def _nothing(session: Any) -> Callable[[], None]:
+    return lambda: None
+
+
+def sums(subjects: Subjects) -> dict[str, int]:
+    """A checksum of each tensor and each gradient: equal bytes have equal ones."""
+    found = {}
+    for name, tensor in subjects.tensors().items():
+        found[name] = zlib.crc32(values.Copy.of(tensor, shared=True).data)
+        if tensor.is_leaf and tensor.grad is not None and not tensor.grad.is_sparse:
+            found[f"{name}.grad"] = zlib.crc32(values.Copy.of(tensor.grad, shared=True).data)
+    return found
+
+
+# -- programs ------------------------------------------------------------------------------------------------------------------
+
+
+class Code:
+    """A program that is known from the frame of its `with wb.flight(...)` block: a cell, a script, or a function with its arguments."""
+
+    def __init__(self, frame: FrameType) -> None:
+        self.code: CodeType = frame.f_code
+        self.globals = frame.f_globals
+        self.arguments: tuple[list, dict] = ([], {})
+        self.function: Any = None
+        if is_function(frame):
+            info = inspect.getargvalues(frame)
+            local = info.locals
+            self.arguments = (
+                [*(local.get(name) for name in info.args), *(local.get(info.varargs, ()) if info.varargs else ())],
+                {k: v for k, v in (local.get(info.keywords, {}) if info.keywords else {}).items()}
+                | {name: local[name] for name in _keyword_only(self.code) if name in local},
+            )
+            self.function = next((f for f in gc.get_referrers(self.code) if isinstance(f, types.FunctionType)), None)
+
+    @property
+    def in_cell(self) -> bool:
+        """Whether it is a cell of a notebook."""
+        return "__IPYTHON__" in self.globals or "get_ipython" in self.globals
+
+    def source(self) -> str:
+        """The text of the code, "" if it is not known."""
+        try:
+            return inspect.getsource(self.code)
+        except OSError:
+            return ""
+
+    def __call__(self) -> None:
+        if self.function is not None:
+            self.function(*self.arguments[0], **self.arguments[1])
+        elif self.code.co_flags & inspect.CO_NEWLOCALS:
+            raise RuntimeError(f"{self.code.co_name} cannot be called again: give the program, as in flight.repeat(program=train).")
+        else:
+            exec(self.code, dict(self.globals))  # a copy, so that the user's variables stay as they are
+
+
+def _keyword_only(code: CodeType) -> tuple[str, ...]:
+    return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+
+
+def call(program: Program | Code) -> None:
+    """Run a program: a function without arguments, or the path of a script."""
+    if callable(program):
+        program()
+        return
+    path = os.fspath(program)
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"There is no program {path!r}: give the path of a script, or a function that trains.")
+    with _arguments(path):
+        runpy.run_path(path, run_name="__main__")
+
+
+@contextmanager
+def _arguments(path: str) -> Iterator[None]:
+    argv, folders = sys.argv, list(sys.path)
+    sys.argv = [path]
+    sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
+    try:
+        yield
+    finally:
+        sys.argv, sys.path[:] = argv, folders
+
+

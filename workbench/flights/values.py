@@ -1,0 +1,212 @@
+"""Values of a training as plain data: copies of tensors, arrays, numbers and containers, from which equal values are made again.
+
+A copy consists of None, booleans, numbers, strings, lists, tuples and dicts. Everything else is a dict with the key "@", which names its
+kind: {"@": "torch", "value": Copy}. `serialize.safetensors` can write it, and nothing in it is code.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy
+
+import engine
+from engine.base import dtypes
+from engine.core.tensor import Tensor
+from engine.serialize.storage import Storage, tensor_of
+
+from ..torch_models.loaded import is_tensor, torch
+
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_LIBRARIES = ("engine", "torch", "numpy")
+_CONTAINERS: dict[str, Callable[[list], Any]] = {"set": set, "frozenset": frozenset, "deque": deque}
+_NUMPY = {d.name: d.numpy for d in dtypes.BY_NAME.values()}
+
+
+class Unknown(ValueError):
+    """A copy that no value can be made from."""
+
+
+class Copy:
+    """The bytes of a tensor or an array, with its dtype and shape."""
+
+    __slots__ = ("data", "dtype", "shape")
+
+    def __init__(self, data: numpy.ndarray, dtype: str, shape: tuple[int, ...]) -> None:
+        self.data, self.dtype, self.shape = data, dtype, shape  # `data` is flat, of dtype uint8
+
+    @classmethod
+    def of(cls, value: Any, shared: bool = False) -> Copy:
+        """Copy a tensor or an array. `shared`: without copying, if it lies contiguously in the host's memory."""
+        if is_tensor(value):
+            t = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+            data, dtype, shape = t.reshape(-1).view(torch().uint8).numpy(), str(t.dtype).removeprefix("torch."), tuple(t.shape)
+        else:
+            array = value._host() if isinstance(value, Tensor) else value
+            shape = array.shape
+            data, dtype = numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8), dtypes.FROM_NUMPY[array.dtype].name
+        return cls(data if shared else data.copy(), dtype, shape)
+
+    def array(self) -> numpy.ndarray:
+        """Make a NumPy array, which owns its memory."""
+        return self.data.copy().view(_NUMPY[self.dtype]).reshape(self.shape)
+
+    def tensor(self) -> Tensor:
+        """Make a tensor of the engine that shares the bytes."""
+        dtype = dtypes.BY_NAME[self.dtype]
+        return tensor_of(Storage(self.data, dtype).seen_as(dtype, 0, self.shape, _strides(self.shape)), False)
+
+    def torch(self) -> Any:
+        """Make a tensor of PyTorch, which owns its memory."""
+        lib = torch()
+        if lib is None:
+            raise Unknown("it holds tensors of PyTorch, and torch has not been imported")
+        out = lib.empty(self.shape, dtype=getattr(lib, self.dtype))
+        if self.data.size:
+            out.reshape(-1).view(lib.uint8).numpy()[:] = self.data
+        return out
+
+    def write(self, target: Any) -> None:
+        """Write the values into a tensor of the same shape, on any device. No gradient flows, and no version check objects."""
+        if tuple(target.shape) != self.shape:
+            raise ValueError(f"its shape is {tuple(target.shape)} here and {self.shape} in the record")
+        lib = torch() if is_tensor(target) else engine
+        with lib.no_grad():
+            target.copy_(self.torch() if is_tensor(target) else self.tensor())
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Copy) and (self.dtype, self.shape) == (other.dtype, other.shape)
+        return same and bool(numpy.array_equal(self.data, other.data))  # type: ignore[union-attr]
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: bool = False) -> Any:
+    """Copy a value. What has no plain form is what `lost(path, value)` returns. `shared` as in `Copy.of`."""
+
+    def inner(x: Any, key: Any) -> Any:
+        return copied(x, lost, f"{path}.{key}" if path else str(key), shared)
+
+    kind = type(value)
+    if kind in PLAIN:
+        return value
+    if isinstance(value, Tensor) or is_tensor(value):
+        if not _dense(value):
+            return lost(path, value)
+        found = {"@": "torch" if is_tensor(value) else "engine", "value": Copy.of(value, shared)}
+        return found | ({"device": str(value.device)} if str(value.device) != "cpu" else {}) | ({"grad": True} if value.requires_grad else {})
+    if isinstance(value, numpy.ndarray | numpy.generic):
+        array = numpy.asarray(value)
+        if array.dtype not in dtypes.FROM_NUMPY:
+            return lost(path, value)
+        return {"@": "numpy", "value": Copy.of(array, shared)} | ({"scalar": True} if isinstance(value, numpy.generic) else {})
+    if kind in (list, tuple):
+        return kind(inner(x, i) for i, x in enumerate(value))
+    if kind in (dict, OrderedDict) or kind.__name__ == "defaultdict":
+        if not all(type(k) in (str, int, float, bool, type(None)) for k in value) or "@" in value:
+            return {"@": "pairs", "value": [(inner(k, "key"), inner(x, k)) for k, x in value.items()]}
+        return {k: inner(x, k) for k, x in value.items()}
+    if kind.__name__ in _CONTAINERS and kind.__module__ in ("builtins", "collections"):
+        return {"@": kind.__name__, "value": [inner(x, i) for i, x in enumerate(value)], "most": getattr(value, "maxlen", None)}
+    if isinstance(value, random.Random):
+        return {"@": "random", "value": inner(value.getstate(), "state")}
+    if isinstance(value, numpy.random.Generator):
+        return {"@": "generator", "value": inner(value.bit_generator.state, "state")}
+    if is_generator(value):
+        return {"@": "states", "value": inner(value.get_state(), "state")}
+    return lost(path, value)
+
+
+def made(copy: Any) -> Any:
+    """Make a value that equals the one that was copied. Raises Unknown."""
+    if isinstance(copy, list | tuple):
+        return type(copy)(made(x) for x in copy)
+    if not isinstance(copy, dict):
+        return copy
+    kind = copy.get("@")
+    if kind is None:
+        return {k: made(x) for k, x in copy.items()}
+    value = copy.get("value")
+    if kind in _LIBRARIES and isinstance(value, Copy):
+        if kind == "numpy":
+            return value.array()[()] if copy.get("scalar") else value.array()
+        found = value.torch() if kind == "torch" else value.tensor().clone()
+        try:
+            found = found.to(copy.get("device", "cpu"))
+        except (RuntimeError, AssertionError):  # a file from a GPU, opened where there is none
+            pass
+        return found.requires_grad_() if copy.get("grad") else found
+    if kind == "pairs":
+        return {made(k): made(x) for k, x in value}  # type: ignore[union-attr]
+    if kind == "deque":
+        return deque(made(value), copy.get("most"))
+    if kind in _CONTAINERS:
+        return _CONTAINERS[kind](made(value))
+    raise Unknown(f"it holds {copy.get('type', kind)}, which has no plain form")
+
+
+def copies(copy: Any) -> Iterator[Copy]:
+    """Yield the copies of tensors and arrays within a copy."""
+    if isinstance(copy, Copy):
+        yield copy
+    elif isinstance(copy, Mapping):
+        for x in copy.values():
+            yield from copies(x)
+    elif isinstance(copy, list | tuple):
+        for x in copy:
+            yield from copies(x)
+
+
+def bytes_in(copy: Any) -> int:
+    """The bytes of all tensors and arrays within a copy."""
+    return sum(one.data.nbytes for one in copies(copy))
+
+
+def is_generator(value: Any) -> bool:
+    """Whether it is a random generator of the engine or of PyTorch."""
+    lib = torch()
+    return isinstance(value, engine.Generator) or (lib is not None and isinstance(value, lib.Generator))
+
+
+def put(copy: Any, target: Any) -> None:
+    """Write a copy into an existing value in place: a tensor, an array, a list, a dict, a set, a deque or a random generator."""
+    kind, value = copy.get("@") if isinstance(copy, dict) else None, copy.get("value") if isinstance(copy, dict) else None
+    if isinstance(value, Copy) and kind != "numpy":
+        value.write(target)
+    elif isinstance(value, Copy):
+        target[...] = value.array()
+    elif kind == "random":
+        target.setstate(made(value))
+    elif kind == "generator":
+        target.bit_generator.state = made(value)
+    elif kind == "states":
+        target.set_state(made(value))
+    elif isinstance(target, list):
+        target[:] = made(copy)
+    elif isinstance(target, deque):
+        target.clear()
+        target.extend(made(copy))
+    else:
+        target.clear()
+        target.update(made(copy))
+
+
+def _dense(tensor: Any) -> bool:
+    if is_tensor(tensor):
+        return tensor.layout is torch().strided and not (tensor.is_meta or tensor.is_quantized or tensor.is_nested) and _name(tensor) in _NUMPY
+    return isinstance(tensor._host(), numpy.ndarray) if not tensor.is_sparse else False
+
+
+def _name(tensor: Any) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    out, step = [], 1
+    for n in reversed(shape):
+        out.append(step)
+        step *= n
+    return tuple(reversed(out))
