@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal as signals
 import sys
@@ -59,6 +60,7 @@ class Flight(Flown):
         self._replay: replay.Replay | None = None
         self._trained = False  # whether the step has run a backward pass or the optimizer
         self._making = False  # while a loop begins to iterate over its DataLoader
+        self._noting = False  # while a backward pass runs
         self._asked = ""
         self._count = 0
         self._first_backward = False
@@ -218,7 +220,7 @@ class Flight(Flown):
 
     def _losses(self) -> list[float]:
         scale = next((x.get_scale() for x in self._subjects.others.values() if hasattr(x, "get_scale") and x.is_enabled()), 1.0)
-        return [float(x.item()) / scale for x in self._raw]
+        return [values.number(x) / scale for x in self._raw]
 
     def _end(self) -> None:
         step, self._step = self._step, None
@@ -241,15 +243,20 @@ class Flight(Flown):
             self._keep(why)
 
     def _noted(self, original: Callable, tensor: Any, *args: Any, **kwargs: Any) -> Any:
-        """Stands for `Tensor.backward`."""
-        if self._step is not None and threading.get_ident() == self._thread:
+        """Stands for `Tensor.backward`, which PyTorch calls again by its name where a recording overrides it."""
+        if self._step is None or self._noting or threading.get_ident() != self._thread:
+            return original(tensor, *args, **kwargs)
+        self._noting = True
+        try:
             self._trained = True
             if tensor.numel() == 1:
-                self._raw.append(tensor.detach().clone())
+                self._raw.append(values.scalar(tensor))
             if self._first_backward and self._step.whole is not None:
                 self._step.gradients = self._subjects.gradients()
             self._first_backward = False
-        return original(tensor, *args, **kwargs)
+            return original(tensor, *args, **kwargs)
+        finally:
+            self._noting = False
 
     def _stepping(self, key: str, optimizer: Any) -> None:
         if self._step is None:
@@ -300,6 +307,7 @@ def _replaced(owner: type, name: str, by: Callable) -> Iterator[None]:
     original = getattr(owner, name)
     own = name in vars(owner)
 
+    @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         return by(original, self, *args, **kwargs)
 

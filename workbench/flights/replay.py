@@ -56,11 +56,11 @@ class Replay:
         global active
         if active is not None:
             raise RuntimeError("A step is being repeated already.")
-        active, raised = self, None
+        active, raised, done = self, None, False
         try:
             call(program)
         except Done:
-            pass
+            done = True
         except BaseException as error:
             if self.again is None or self._at != len(self.steps) - 1:
                 raise
@@ -69,7 +69,7 @@ class Replay:
         finally:
             active = None
             self._stop(raised)
-        if self.again is None or (self._at < len(self.steps) and raised is None):
+        if not done and raised is None:
             where = "its loop" if self.subjects is not None else "a block `with wb.flight(...)`"
             raise RuntimeError(f"The program ended without reaching {where}, so step {self.steps[-1].number} was not repeated.")
 
@@ -85,7 +85,6 @@ class Replay:
             if last and self._visit is not None:
                 state.put_random_state(step.random)
                 self._visit(self.subjects)
-                self._at += 1
                 raise Done
             if last:
                 self._watch = ModuleWatch(None, self._keep, frame, _unchanged, _nothing)
@@ -95,10 +94,10 @@ class Replay:
             yield item
             ended()
             if last:
+                self._stop(None)
                 self.again.sums = sums(self.subjects)
-            self._at += 1
-            if last:
                 raise Done
+            self._at += 1
 
     def _put(self, step: Step, frame: FrameType) -> None:
         assert self.subjects is not None
@@ -208,5 +207,3 @@ def _arguments(path: str) -> Iterator[None]:
         yield
     finally:
         sys.argv, sys.path[:] = argv, folders
-
-

@@ -19,6 +19,7 @@ from engine.core.tensor import Tensor
 from engine.serialize.storage import Storage, tensor_of
 
 from ..torch_models.loaded import is_tensor, torch
+from ..torch_models.recorder import bookkeeping
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _LIBRARIES = ("engine", "torch", "numpy")
@@ -97,7 +98,9 @@ def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: 
         if not _dense(value):
             return lost(path, value)
         found = {"@": "torch" if is_tensor(value) else "engine", "value": Copy.of(value, shared)}
-        return found | ({"device": str(value.device)} if str(value.device) != "cpu" else {}) | ({"grad": True} if value.requires_grad else {})
+        return (
+            found | ({"device": str(value.device)} if str(value.device) != "cpu" else {}) | ({"grad": True} if value.requires_grad else {})
+        )
     if isinstance(value, numpy.ndarray | numpy.generic):
         array = numpy.asarray(value)
         if array.dtype not in dtypes.FROM_NUMPY:
@@ -165,6 +168,19 @@ def bytes_in(copy: Any) -> int:
     return sum(one.data.nbytes for one in copies(copy))
 
 
+def scalar(tensor: Any) -> Any:
+    """The value of a tensor with one element, for `number`; on a GPU, it is not waited for. A recording does not see this."""
+    if is_tensor(tensor):
+        with bookkeeping():
+            return tensor.detach().clone() if tensor.is_cuda else tensor.item()
+    return tensor._host().item() if isinstance(tensor.array, numpy.ndarray) else tensor.array.copy()
+
+
+def number(scalar: Any) -> float:
+    """What `scalar` returned, as a number."""
+    return float(scalar.item() if hasattr(scalar, "item") else scalar)
+
+
 def is_generator(value: Any) -> bool:
     """Whether it is a random generator of the engine or of PyTorch."""
     lib = torch()
@@ -196,7 +212,9 @@ def put(copy: Any, target: Any) -> None:
 
 def _dense(tensor: Any) -> bool:
     if is_tensor(tensor):
-        return tensor.layout is torch().strided and not (tensor.is_meta or tensor.is_quantized or tensor.is_nested) and _name(tensor) in _NUMPY
+        return (
+            tensor.layout is torch().strided and not (tensor.is_meta or tensor.is_quantized or tensor.is_nested) and _name(tensor) in _NUMPY
+        )
     return isinstance(tensor._host(), numpy.ndarray) if not tensor.is_sparse else False
 
 
