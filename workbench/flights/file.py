@@ -17,7 +17,7 @@ import engine
 from engine.core.tensor import Tensor
 from engine.serialize import safetensors
 from engine.serialize.errors import CheckpointError
-from engine.serialize.source import opened
+from engine.serialize.source import opened, whole
 
 from ..torch_models.loaded import torch
 from .flown import Flown
@@ -33,11 +33,9 @@ class FlightFileError(ValueError):
     """A file is no flight file, damaged, or of another version."""
 
 
-def write(path: str | os.PathLike[str], log: Log, program: Code, why: str, subjects: Subjects) -> None:
-    """Write recorded steps: from the newest snapshot that is at least `log.keep` steps back. The file replaces an earlier one as a whole."""
-    steps = list(log.steps)
-    begin = max((i for i, one in enumerate(steps) if one.whole is not None and len(steps) - i >= log.keep), default=0)
-    body = {
+def written(log: Log, program: Code, why: str, subjects: Subjects) -> dict[str, Any]:
+    """What is written to a file."""
+    return {
         "flight": VERSION,
         "why": why,
         "program": fingerprint(program),
@@ -45,9 +43,14 @@ def write(path: str | os.PathLike[str], log: Log, program: Code, why: str, subje
         "threads": engine.get_num_threads(),
         "left out": dict(subjects.left_out),
         "curve": [list(point) for point in log.curve],
-        "steps": [{f.name: getattr(one, f.name) for f in fields(Step) if f.name != "slot"} for one in steps[begin:]],
+        "steps": [{f.name: getattr(one, f.name) for f in fields(Step) if f.name != "slot"} for one in log.last()],
     }
-    safetensors.save({"body": _changed(body, Copy, Copy.tensor), "digest": digest(body)}, path)
+
+
+def write(path: str, body: dict[str, Any]) -> None:
+    """Write a file, which replaces an earlier one as a whole."""
+    with whole(path) as file:
+        safetensors.save({"body": _changed(body, Copy, Copy.tensor), "digest": digest(body)}, file)
 
 
 def _versions() -> dict[str, str]:

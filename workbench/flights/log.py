@@ -6,15 +6,16 @@ a later step is reached by repeating those in between. Two of these snapshots ar
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy
 
-from .values import Copy, bytes_in, copies
+from .values import Copy, copies
 
 IN_MEMORY = 32 << 20  # bytes up to which a snapshot stays in memory; a larger one is in a temporary file, which ends with the process
 CURVE = 10_000  # losses that are kept for the curve
@@ -98,10 +99,11 @@ class Log:
             while self.steps and self.steps[0].whole is None:
                 self.steps.popleft()
 
-    @property
-    def bytes(self) -> int:
-        """The bytes of all tensors and arrays that are kept."""
-        return sum(bytes_in([one.item, one.random, one.small, one.variables, one.whole, one.gradients]) for one in self.steps)
+    def last(self) -> list[Step]:
+        """The steps from the newest snapshot that is at least `keep` steps back, which is the only one among them."""
+        steps = list(self.steps)
+        begin = max((i for i, one in enumerate(steps) if one.whole is not None and len(steps) - i >= self.keep), default=0)
+        return [steps[begin], *(replace(one, whole=None, gradients={}) for one in steps[begin + 1 :])]
 
     def drop(self, step: Step) -> None:
         """Take back the step that was added last, as it trained nothing."""
@@ -143,11 +145,11 @@ class Slot:
     def _write(self, parts: list[Copy], size: int) -> None:
         self._memory = numpy.empty(0, numpy.uint8)
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="flight-")
+            self._file = tempfile.TemporaryFile(prefix="flight-")  # noqa: SIM115  open as long as the recorder
         self._file.seek(0)
         for part in parts:
             self._file.write(part.data)
         self._file.flush()
-        mapped, at = numpy.memmap(self._file, numpy.uint8, "r", shape=(size,)), 0
+        mapped, at = numpy.frombuffer(mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ), numpy.uint8), 0  # read when needed
         for part in parts:
             part.data, at = mapped[at : at + part.data.nbytes], at + part.data.nbytes

@@ -23,7 +23,7 @@ from ..caller import names_in
 from ..inspector import bytes_text
 from ..torch_models.loaded import torch
 from . import replay, state, values, variables
-from .file import write
+from .file import write, written
 from .flown import Flown
 from .log import Log, Step
 from .replay import Code
@@ -31,7 +31,7 @@ from .state import Subjects
 from .triggers import Triggers
 
 SHARE = 0.02  # of the time, at most, is spent on snapshots
-ROOM = 64 << 20  # bytes of batches after which a new snapshot is taken, so that the old ones can go
+ROOM = 0.2  # of the bytes of a snapshot: as many bytes of batches, and it is time for another one, since a file has them all
 EVERY = 1 << 18  # bytes of all tensors up to which each step gets its checksums
 
 
@@ -69,6 +69,7 @@ class Flight(Flown):
         self._frame: FrameType | None = None
         self._thread = 0
         self._taken, self._cost, self._batches = 0.0, 0.0, 0  # when the last snapshot was taken, its cost, bytes of batches since
+        self._room = 0.0  # bytes of batches until the next one
         self._after: tuple[int, ...] | None = None  # versions of the tensors when the last loop ended
         self._stack = contextlib.ExitStack()
 
@@ -91,9 +92,6 @@ class Flight(Flown):
         why = f" {self.why}." if self.why else ""
         return f"Flight recorder: {self._count} steps{kept}.{why}"
 
-    def __len__(self) -> int:
-        return self._count
-
     def keep_this(self, why: str = "It was asked for") -> None:
         """Write the file when the step that runs has ended, or now if none runs."""
         self._asked = why
@@ -105,8 +103,11 @@ class Flight(Flown):
         if not self.steps:
             raise LookupError("No step has been recorded.")
         path = path or self.path
-        write(path, self._log, self._program, self.why or "It was asked for", self._subjects)
+        write(path, self._content())
         return path
+
+    def _content(self) -> dict[str, Any]:
+        return written(self._log, self._program, self.why or "It was asked for", self._subjects)
 
     def _before(self, number: int) -> list[Step]:
         return self._log.before(number)
@@ -200,9 +201,11 @@ class Flight(Flown):
         self._after = None
         if changed or not self._log.steps:
             self._log.make_room()
-        due = self._batches > ROOM or began - self._taken >= self._cost / SHARE
+        due = self._batches > self._room or began - self._taken >= self._cost / SHARE
         if changed or not self._log.steps or (due and self._log.room):
-            self._log.take(step, s.whole())
+            whole = s.whole()
+            self._room = max(1 << 20, ROOM * values.bytes_in(whole))
+            self._log.take(step, whole)
             self._taken = perf_counter()
             self._cost, self._batches = self._taken - began, 0
         self._log.add(step)
@@ -276,10 +279,11 @@ class Flight(Flown):
         if self.why and not why.startswith("It was asked"):
             return
         self.why = why
-        size = self._log.bytes
-        print(f"wb.flight: {why} in step {self.steps[-1].number}. Writing {self.path}, {bytes_text(size)}.", file=sys.stderr)
+        content = self._content()
+        size = bytes_text(values.bytes_in(content))
+        print(f"wb.flight: {why} in step {self.steps[-1].number}. Writing {self.path}, {size}.", file=sys.stderr)
         try:
-            self.save()
+            write(self.path, content)
         except OSError as error:  # the training goes on
             warnings.warn(f"wb.flight: {self.path} could not be written: {error}", stacklevel=2)
         else:

@@ -156,7 +156,7 @@ class Code:
             local = info.locals
             self.arguments = (
                 [*(local.get(name) for name in info.args), *(local.get(info.varargs, ()) if info.varargs else ())],
-                {k: v for k, v in (local.get(info.keywords, {}) if info.keywords else {}).items()}
+                dict(local.get(info.keywords, {}) if info.keywords else {})
                 | {name: local[name] for name in _keyword_only(self.code) if name in local},
             )
             self.function = next((f for f in gc.get_referrers(self.code) if isinstance(f, types.FunctionType)), None)

@@ -28,7 +28,7 @@ class Mismatch(RuntimeError):
 
 
 class Subjects:
-    """What a training changes, by key: "0", "1", ... for what `wb.flight` was given, and the names of variables for what it found.
+    """What a training changes, by key: "0", "1", ... for what `wb.flight` was given, and the names of variables that it found.
 
     Modules and optimizers are of the engine or of PyTorch. Raises TypeError for a subject without a state that could be put back.
     """
@@ -60,8 +60,8 @@ class Subjects:
             return self.values
         if isinstance(subject, type) or not hasattr(subject, "__dict__"):
             raise TypeError(
-                "wb.flight keeps modules, optimizers, what else has state_dict() and load_state_dict(), tensors, arrays, containers, random "
-                f"generators and objects with attributes; it got {_told(subject)}."
+                "wb.flight keeps modules, optimizers, what else has state_dict() and load_state_dict(), tensors, arrays, containers, "
+                f"random generators and objects with attributes; it got {_told(subject)}."
             )
         return self.objects
 
@@ -248,7 +248,7 @@ def _is_lazy(tensor: Any) -> bool:
 
 def _has_state(x: Any) -> bool:
     """Whether a variable is kept although `wb.flight` was not given it."""
-    if isinstance(x, type) or isinstance(x, Module) or is_module(x):
+    if isinstance(x, (type, Module)) or is_module(x):
         return False
     return isinstance(x, _RANDOM) or values.is_generator(x) or (hasattr(x, "state_dict") and hasattr(x, "load_state_dict"))
 

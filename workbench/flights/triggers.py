@@ -67,7 +67,8 @@ class Triggers:
             spread = max(statistics.median(abs(x - middle) for x in known), 1e-3 * abs(middle), 1e-12)
             score = 0.6745 * (step.loss - middle) / spread
             if score > self._spike:
-                return f"The loss is {step.loss:.6g}, {score:.1f} robust standard deviations above the median {middle:.6g} of {len(known)} steps"
+                usual = f"the median {middle:.6g} of {len(known)} steps"
+                return f"The loss is {step.loss:.6g}, {score:.1f} robust standard deviations above {usual}"
         return ""
 
 

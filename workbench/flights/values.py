@@ -6,6 +6,7 @@ kind: {"@": "torch", "value": Copy}. `serialize.safetensors` can write it, and n
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
@@ -137,10 +138,8 @@ def made(copy: Any) -> Any:
         if kind == "numpy":
             return value.array()[()] if copy.get("scalar") else value.array()
         found = value.torch() if kind == "torch" else value.tensor().clone()
-        try:
+        with contextlib.suppress(RuntimeError, AssertionError):  # a file from a GPU, opened where there is none
             found = found.to(copy.get("device", "cpu"))
-        except (RuntimeError, AssertionError):  # a file from a GPU, opened where there is none
-            pass
         return found.requires_grad_() if copy.get("grad") else found
     if kind == "pairs":
         return {made(k): made(x) for k, x in value}  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""The variables of the function or cell that a training loop runs in: numbers, small tensors, random generators. They are part of a step."""
+"""The variables of the function or cell around a training loop: numbers, small tensors and random generators are part of a step."""
 
 from __future__ import annotations
 
