@@ -218,8 +218,8 @@ class Flight(Flown):
         self._raw, self._step = [], step
 
     def _ended_again(self) -> None:
-        assert self._step is not None
-        self._step.losses, self._step = self._losses(), None
+        if self._step is not None:
+            self._step.losses, self._step = self._losses(), None
 
     def _losses(self) -> list[float]:
         scale = next((x.get_scale() for x in self._subjects.others.values() if hasattr(x, "get_scale") and x.is_enabled()), 1.0)
@@ -234,6 +234,8 @@ class Flight(Flown):
             self._log.drop(step)
             return
         step.losses, self._raw = self._losses(), []
+        if self._first_backward and step.whole is not None:  # an exception came before
+            step.gradients = self._subjects.gradients()
         if frame is not None:
             step.ended = variables.numbers(frame, variables.targets(frame))
         self._count += 1

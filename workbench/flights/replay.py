@@ -48,6 +48,7 @@ class Replay:
         self.session: ShownSession | None = None
         self.subjects: Subjects | None = None
         self._at = 0
+        self._collect: Callable[[], None] = _no_losses
         self._keep, self._visit = keep, visit
         self._watch: ModuleWatch | None = None
 
@@ -65,6 +66,7 @@ class Replay:
             if self.again is None or self._at != len(self.steps) - 1:
                 raise
             raised = error  # of the step itself, as in the original run or new
+            self._ended()
             self.again.error = said(error)
         finally:
             active = None
@@ -76,6 +78,7 @@ class Replay:
     def items(self, site: int, frame: FrameType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
         """What a loop of the program gets: the recorded batches, if it is the loop that they belong to, else nothing."""
         assert self.subjects is not None
+        self._collect = ended
         while self.steps[self._at].site == site:
             step = self.steps[self._at]
             self.again = Step(step.number, site, None, {}, {}, {})
@@ -92,12 +95,18 @@ class Replay:
             begun(self.again)
             state.put_random_state(step.random)
             yield item
-            ended()
+            self._ended()
             if last:
                 self._stop(None)
-                self.again.sums = sums(self.subjects)
                 raise Done
             self._at += 1
+
+    def _ended(self) -> None:
+        """Collect what came of the step that ran."""
+        assert self.again is not None and self.subjects is not None
+        self._collect()
+        if self._at == len(self.steps) - 1:
+            self.again.sums = sums(self.subjects)
 
     def _put(self, step: Step, frame: FrameType) -> None:
         assert self.subjects is not None
@@ -124,6 +133,10 @@ active: Replay | None = None  # while a program is run again
 
 def _unchanged(session: Any) -> Any:
     return session
+
+
+def _no_losses() -> None:
+    """Before a loop has begun."""
 
 
 def _nothing(session: Any) -> Callable[[], None]:
@@ -159,7 +172,16 @@ class Code:
                 dict(local.get(info.keywords, {}) if info.keywords else {})
                 | {name: local[name] for name in _keyword_only(self.code) if name in local},
             )
-            self.function = next((f for f in gc.get_referrers(self.code) if isinstance(f, types.FunctionType)), None)
+            self.function = self._function()
+
+    def _function(self) -> types.FunctionType | None:
+        """The function that has this code: by its name, or, for one within another, among all objects."""
+        found: Any = self.globals.get(self.code.co_qualname.partition(".")[0])
+        for name in self.code.co_qualname.split(".")[1:]:
+            found = getattr(found, name, None)
+        if getattr(found, "__code__", None) is self.code:
+            return found
+        return next((f for f in gc.get_referrers(self.code) if isinstance(f, types.FunctionType)), None)
 
     @property
     def in_cell(self) -> bool:

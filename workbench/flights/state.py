@@ -234,8 +234,11 @@ def _agree(what: str, known: Mapping[str, Any], here: Mapping[str, Any]) -> None
 
 def called(key: str) -> str:
     """The key of a subject or a tensor, for a message."""
-    number, dot, rest = key.partition(".")
-    return (f"{rest} of argument {int(number) + 1}" if dot else f"argument {int(number) + 1} of wb.flight") if number.isdecimal() else key
+    number, _, rest = key.partition(".")
+    if not number.isdecimal():
+        return key
+    argument = f"argument {int(number) + 1}"
+    return f"{argument} of wb.flight" if not rest else rest if number == "0" else f"{rest} of {argument}"
 
 
 def _is_lost(copy: Any) -> bool:
