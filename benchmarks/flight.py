@@ -90,7 +90,7 @@ def main() -> None:
     write_json(args.json, results)
 
 
-def measured(E: Any, make: Callable[[Any], tuple], path: str, rounds: int) -> dict[str, float]:
+def measured(E: Any, make: Callable[[Any], tuple], path: str, rounds: int) -> dict[str, Any]:
     """The figures of one model in one library."""
     plain, recorded = Training(E, make), Training(E, make, path)
     for one in (plain, recorded):

@@ -224,9 +224,9 @@ def test_the_first_bad_op_is_found_in_the_repeated_step(path):
 
 def test_a_loop_that_is_not_seen_is_an_error():
     training = Training("")
-    with pytest.raises(RuntimeError, match=r"does not see where a step of this training begins.*flight\(range\(1000\)\)"):
-        with wb.flight(training.model, training.optimizer):
-            training.step(training.x[0], training.y[0])
+    message = r"does not see where a step of this training begins.*flight\(range\(1000\)\)"
+    with pytest.raises(RuntimeError, match=message), wb.flight(training.model, training.optimizer):
+        training.step(training.x[0], training.y[0])
 
 
 @pytest.mark.parametrize(
