@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from . import state, values
 from .log import Step
 from .replay import Code, Program, Replay
 from .state import Moment, Subjects
+from .triggers import finite
 
 
 class Repeated:
@@ -112,7 +114,8 @@ class Flown:
         and models of this process are as before afterwards.
 
         Args:
-            step: the number of the step, by default the last one; -2 is the one before it.
+            step: the number of the step; -2 is the one before the last. By default the last one or, if its loss is not finite, the first
+                one that made a parameter so.
             program: the function that trains, called without arguments, or the path of its script. By default, the code of the block.
             keep: bytes of results to keep for viewing.
 
@@ -120,10 +123,25 @@ class Flown:
             LookupError: the step is not kept.
             RuntimeError: the program is another one, or does not get to its loop.
         """
-        steps = self._before(self._number(step))
+        steps = self._before(self._wrong(program) if step is None else self._number(step))
         replay = self._run(program, Replay(steps, keep))
         assert replay.again is not None
         return Repeated(steps[-1], replay.again, replay.session)
+
+    def _wrong(self, program: Program | None) -> int:
+        """The number of the last step; if its loss is not finite because of a parameter, of the step that made that parameter so."""
+        steps = list(self.steps)
+        if not steps or all(map(math.isfinite, steps[-1].losses)):
+            return self._number(None)
+        found: list[int] = []
+
+        def spoilt(step: Step, subjects: Subjects) -> bool:
+            if not all(finite(t) for t in subjects.tensors().values()):
+                found.append(step.number)
+            return bool(found) or step is steps[-1]
+
+        self._run(program, Replay(steps, before=spoilt))
+        return steps[-1].number if not found else max(found[0] - 1, steps[0].number)
 
     def resume(self, step: int | Step | None = None, into: Sequence[Any] | None = None, program: Program | None = None) -> Step:
         """Put everything back as it was before a step: parameters, optimizers, schedulers, random states. Training can go on from there.
@@ -169,18 +187,18 @@ class Flown:
     def _visited(self, step: Step, holds: Callable[[Any], Any], program: Program | None) -> bool:
         steps, found, here = self._before(step.number), [], self._here()
 
-        def visit(subjects: Subjects) -> None:
+        def look(subjects: Subjects) -> None:
             found.append(bool(holds(next(iter(subjects.modules.values()), None))))
 
         if here is not None and len(steps) == 1:
             before = Moment.of(here)
             try:
                 self._moment(steps, program).put(here)
-                visit(here)
+                look(here)
             finally:
                 before.put(here)
         else:
-            self._run(program, Replay(steps, visit=visit))
+            self._look(steps, program, look)
         return found[0]
 
     def _moment(self, steps: Sequence[Step], program: Program | None) -> Moment:
@@ -189,8 +207,18 @@ class Flown:
         if len(steps) == 1:
             return Moment(step.whole or {}, step.small, step.gradients, step.random)
         found: list[Moment] = []
-        self._run(program, Replay(steps, visit=lambda subjects: found.append(Moment.of(subjects))))
+        self._look(steps, program, lambda subjects: found.append(Moment.of(subjects)))
         return found[0]
+
+    def _look(self, steps: Sequence[Step], program: Program | None, look: Callable[[Subjects], None]) -> None:
+        """Run the program up to the last of the steps, and look at its model, optimizer, ... as they were before it."""
+
+        def before(step: Step, subjects: Subjects) -> bool:
+            if step is steps[-1]:
+                look(subjects)
+            return step is steps[-1]
+
+        self._run(program, Replay(steps, before=before))
 
     def _run(self, program: Program | None, replay: Replay) -> Replay:
         found, here = self._given(program), self._here()

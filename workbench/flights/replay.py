@@ -33,7 +33,7 @@ class Done(BaseException):
 class Replay:
     """The steps to repeat, and what came of the last one.
 
-    With `visit`, the last step is not run: when everything is as it was before it, `visit(subjects)` is called instead.
+    `before(step, subjects)` is called before each step, when everything is as it was then; if it returns true, the program is left there.
 
     Attributes:
         steps: the recorded steps, which begin with a snapshot.
@@ -42,14 +42,14 @@ class Replay:
         subjects: the program's model, optimizer, ... of this run.
     """
 
-    def __init__(self, steps: Sequence[Step], keep: int = KEEP, visit: Callable[[Subjects], Any] | None = None) -> None:
+    def __init__(self, steps: Sequence[Step], keep: int = KEEP, before: Callable[[Step, Subjects], bool] | None = None) -> None:
         self.steps = list(steps)
         self.again: Step | None = None
         self.session: ShownSession | None = None
         self.subjects: Subjects | None = None
         self._at = 0
         self._collect: Callable[[], None] = _no_losses
-        self._keep, self._visit = keep, visit
+        self._keep, self._before = keep, before
         self._watch: ModuleWatch | None = None
 
     def run(self, program: Program | Code) -> None:
@@ -85,10 +85,10 @@ class Replay:
             self._put(step, frame)
             item = values.made(step.item)
             last = step is self.steps[-1]
-            if last and self._visit is not None:
+            if self._before is not None:
                 state.put_random_state(step.random)
-                self._visit(self.subjects)
-                raise Done
+                if self._before(step, self.subjects):
+                    raise Done
             if last:
                 self._watch = ModuleWatch(None, self._keep, frame, _unchanged, _nothing)
                 self._watch.begin(frame)
