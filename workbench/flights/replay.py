@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import os
 import runpy
 import sys
 import traceback
-import types
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
-from ..base.frames import is_function
+from ..base import frames
 from ..recording.recording import KEEP
 from ..session.surface import ShownSession
 from ..subjects.watching import ModuleWatch
@@ -149,17 +147,15 @@ class Code:
     def __init__(self, frame: FrameType) -> None:
         self.code: CodeType = frame.f_code
         self.globals = frame.f_globals
-        self.arguments: tuple[list, dict] = ([], {})
-        self.function: Any = None
-        if is_function(frame):
-            info = inspect.getargvalues(frame)
-            local = info.locals
-            self.arguments = (
-                [*(local.get(name) for name in info.args), *(local.get(info.varargs, ()) if info.varargs else ())],
-                {k: v for k, v in (local.get(info.keywords, {}) if info.keywords else {}).items()}
-                | {name: local[name] for name in _keyword_only(self.code) if name in local},
-            )
-            self.function = next((f for f in gc.get_referrers(self.code) if isinstance(f, types.FunctionType)), None)
+        self._call: Callable[[], Any] = lambda: exec(self.code, self.globals)
+        if frames.is_function(frame):
+            local = dict(frames.variables(frame))
+            names = inspect.getargs(self.code)
+            given = [*(local.get(name) for name in names.args if name not in _by_name(self.code)), *local.get(names.varargs or "", ())]
+            named = {name: local.get(name) for name in _by_name(self.code)} | local.get(names.varkw or "", {})
+            cells = tuple(CellType(local[name]) if name in local else CellType() for name in self.code.co_freevars)
+            function = FunctionType(self.code, self.globals, closure=cells)  # its cells are copies: the user's variables stay as they are
+            self._call = lambda: function(*given, **named)
 
     @property
     def in_cell(self) -> bool:
@@ -174,15 +170,19 @@ class Code:
             return ""
 
     def __call__(self) -> None:
-        if self.function is not None:
-            self.function(*self.arguments[0], **self.arguments[1])
-        elif self.code.co_flags & inspect.CO_NEWLOCALS:
+        """Run it again. The variables of its module are set to what they were afterwards."""
+        if self.code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             raise RuntimeError(f"{self.code.co_name} cannot be called again: give the program, as in flight.repeat(program=train).")
-        else:
-            exec(self.code, dict(self.globals))  # a copy, so that the user's variables stay as they are
+        before = dict(self.globals)
+        try:
+            self._call()
+        finally:
+            for name in self.globals.keys() - before.keys():
+                del self.globals[name]
+            self.globals.update(before)
 
 
-def _keyword_only(code: CodeType) -> tuple[str, ...]:
+def _by_name(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
 
