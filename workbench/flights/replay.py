@@ -54,7 +54,7 @@ class Replay:
         global active
         if active is not None:
             raise RuntimeError("A step is being repeated already.")
-        active, raised, done = self, None, False
+        active, raised, done, trace = self, None, False, sys.gettrace()
         try:
             call(program)
         except Done:
@@ -66,18 +66,20 @@ class Replay:
             self.again.error = said(error)
         finally:
             active = None
+            sys.settrace(trace)
             self._stop(raised)
         if not done and raised is None:
             where = "its loop" if self.subjects is not None else "a block `with wb.flight(...)`"
             raise RuntimeError(f"The program ended without reaching {where}, so step {self.steps[-1].number} was not repeated.")
 
-    def items(self, site: int, frame: FrameType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
+    def items(self, site: int, code: CodeType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
         """What a loop of the program gets: the recorded batches, if it is the loop that they belong to, else nothing."""
         assert self.subjects is not None
         while self.steps[self._at].site == site:
             step = self.steps[self._at]
             self.again = Step(step.number, site, None, {}, {}, {})
-            self._put(step, frame)
+            here = variables.chain(sys._getframe(1), code)
+            self._put(step, here)
             item = values.made(step.item)
             last = step is self.steps[-1]
             if last and self._visit is not None:
@@ -85,8 +87,9 @@ class Replay:
                 self._visit(self.subjects)
                 raise Done
             if last:
-                self._watch = ModuleWatch(None, self._keep, frame, _unchanged, _nothing)
-                self._watch.begin(frame)
+                self._watch = ModuleWatch(None, self._keep, here[0], _unchanged, _nothing)
+                self._watch.begin(here[0])
+            del here
             begun(self.again)
             state.put_random_state(step.random)
             yield item
@@ -97,13 +100,13 @@ class Replay:
                 raise Done
             self._at += 1
 
-    def _put(self, step: Step, frame: FrameType) -> None:
+    def _put(self, step: Step, here: Sequence[FrameType]) -> None:
         assert self.subjects is not None
         if step.whole is not None and step is self.steps[0]:
             self.subjects.put_whole(step.whole)
             self.subjects.put_gradients(step.gradients)
         self.subjects.put_small(step.small)
-        variables.put(frame, step.variables, step.ended)
+        variables.put(here, step.variables, step.ended)
 
     def _stop(self, error: BaseException | None) -> None:
         if self._watch is not None:

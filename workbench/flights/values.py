@@ -6,7 +6,9 @@ kind: {"@": "torch", "value": Copy}. `serialize.safetensors` can write it, and n
 
 from __future__ import annotations
 
+import hashlib
 import random
+import struct
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -166,6 +168,32 @@ def copies(copy: Any) -> Iterator[Copy]:
 def bytes_in(copy: Any) -> int:
     """The bytes of all tensors and arrays within a copy."""
     return sum(one.data.nbytes for one in copies(copy))
+
+
+def digest(body: Any) -> str:
+    """A SHA-256 of everything: containers, numbers, strings, and the bytes of tensors with their dtypes and shapes."""
+    found = hashlib.sha256()
+
+    def add(x: Any) -> None:
+        if isinstance(x, Copy):
+            found.update(f"tensor {x.dtype} {x.shape} ".encode())
+            found.update(x.data)
+        elif isinstance(x, dict):
+            found.update(f"dict {len(x)} ".encode())
+            for k, v in x.items():
+                add(k)
+                add(v)
+        elif isinstance(x, list | tuple):
+            found.update(f"{type(x).__name__} {len(x)} ".encode())
+            for v in x:
+                add(v)
+        elif isinstance(x, float):
+            found.update(b"float nan" if x != x else b"float " + struct.pack("<d", x))  # the file keeps no sign of NaN
+        else:
+            found.update(f"{type(x).__name__} {x!r} ".encode())
+
+    add(body)
+    return found.hexdigest()
 
 
 def scalar(tensor: Any) -> Any:
