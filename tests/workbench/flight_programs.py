@@ -826,7 +826,7 @@ def raw_tensors_without_an_optimizer(E: Any, path: str) -> Any:
     x, y = rows(E)
     weights = [E.randn(4, 8).requires_grad_(), E.randn(8, 1).requires_grad_()]
     losses = []
-    with wb.flight(*weights, path=path) as flight:
+    with wb.flight(weights, path=path) as flight:
         for i in flight(range(8)):
             chosen = E.randint(0, len(x), (6,))
             loss = ((x[chosen] @ weights[0]).tanh() @ weights[1] - y[chosen]).square().mean()

@@ -31,7 +31,7 @@ def bits(flight, E):
     s = flight._subjects
     tensors = [t for x in s.modules.values() for t in x.state_dict().values()]
     tensors += [p for o in s.optimizers.values() for group in o.param_groups for p in group["params"]]
-    tensors += [t for o in s.optimizers.values() for state in o.state.values() for t in flat(state)]
+    tensors += [t for o in s.optimizers.values() for group in o.param_groups for p in group["params"] for t in flat(o.state.get(p, {}))]
     grads = [t.grad for x in s.modules.values() for t in x.parameters()]
     rest = [repr(x.state_dict()) for x in s.others.values()] + [repr(vars(x)) for x in s.objects.values()]
     rest += [repr([{k: v for k, v in g.items() if k != "params"} for g in o.param_groups]) for o in s.optimizers.values()]

@@ -140,6 +140,8 @@ class Flight(Flown):
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._stack.close()
         if self._replay is not None:
+            if error is None:
+                self._replay.leave(self._ended_again)
             return
         step, self._left = self._step or self._left, None
         if step is None:

@@ -46,6 +46,7 @@ class Replay:
         self.session: ShownSession | None = None
         self.subjects: Subjects | None = None
         self._at = 0
+        self._running: Step | None = None
         self._keep, self._visit = keep, visit
         self._watch: ModuleWatch | None = None
 
@@ -60,7 +61,7 @@ class Replay:
         except Done:
             done = True
         except BaseException as error:
-            if self.again is None or self._at != len(self.steps) - 1:
+            if self.again is None or self.again.number != self.steps[-1].number:
                 raise
             raised = error  # of the step itself, as in the original run or new
             self.again.error = said(error)
@@ -75,7 +76,11 @@ class Replay:
     def items(self, site: int, code: CodeType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
         """What a loop of the program gets: the recorded batches, if it is the loop that they belong to, else nothing."""
         assert self.subjects is not None
-        while self.steps[self._at].site == site:
+        while True:
+            if self._at == len(self.steps):
+                raise Done
+            if self.steps[self._at].site != site:
+                return
             step = self.steps[self._at]
             self.again = Step(step.number, site, None, {}, {}, {})
             here = variables.chain(sys._getframe(1), code)
@@ -92,13 +97,29 @@ class Replay:
             del here
             begun(self.again)
             state.put_random_state(step.random)
-            yield item
-            ended()
-            if last:
-                self._stop(None)
-                self.again.sums = sums(self.subjects)
-                raise Done
-            self._at += 1
+            self._running = step
+            try:
+                yield item
+            except GeneratorExit:  # by `break` or by an exception
+                self._turned(ended)
+                return
+            self._turned(ended)
+
+    def _turned(self, ended: Callable[[], None]) -> None:
+        """The turn of a step has ended."""
+        if self._running is self.steps[-1]:
+            assert self.again is not None and self.subjects is not None
+            self.again.sums = sums(self.subjects)
+        ended()
+        self._running = None
+        self._at += 1
+
+    def leave(self, ended: Callable[[], None]) -> None:
+        """The program leaves the block: in the middle of a turn, if it asked for its batch with `next()`."""
+        if self._running is not None:
+            self._turned(ended)
+        if self._at == len(self.steps):
+            raise Done
 
     def _put(self, step: Step, here: Sequence[FrameType]) -> None:
         assert self.subjects is not None
@@ -136,8 +157,9 @@ def sums(subjects: Subjects) -> dict[str, int]:
     found = {}
     for name, tensor in subjects.tensors().items():
         found[name] = zlib.crc32(values.Copy.of(tensor, shared=True).data)
-        if tensor.is_leaf and tensor.grad is not None and not tensor.grad.is_sparse:
-            found[f"{name}.grad"] = zlib.crc32(values.Copy.of(tensor.grad, shared=True).data)
+        if tensor.is_leaf and tensor.grad is not None:
+            grad = tensor.grad.detach()
+            found[f"{name}.grad"] = zlib.crc32(values.Copy.of(grad.to_dense() if grad.is_sparse else grad, shared=True).data)
     return found
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import random
 import struct
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections import OrderedDict, deque, namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -97,6 +98,10 @@ def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: 
     if kind in PLAIN:
         return value
     if isinstance(value, Tensor) or is_tensor(value):
+        if value.is_sparse:
+            parts = {"indices": value._indices(), "values": value._values().detach(), "shape": list(value.shape)}
+            found = {"@": "sparse", "value": {name: inner(part, name) for name, part in parts.items()}}
+            return found | {"torch": is_tensor(value), "coalesced": value.is_coalesced()}
         if not _dense(value):
             return lost(path, value)
         found = {"@": "torch" if is_tensor(value) else "engine", "value": Copy.of(value, shared)}
@@ -108,6 +113,9 @@ def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: 
         if array.dtype not in dtypes.FROM_NUMPY:
             return lost(path, value)
         return {"@": "numpy", "value": Copy.of(array, shared)} | ({"scalar": True} if isinstance(value, numpy.generic) else {})
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        return {"@": "named", "value": [inner(x, i) for i, x in enumerate(value)], "fields": list(kind._fields), "name": name}
     if kind in (list, tuple):
         return kind(inner(x, i) for i, x in enumerate(value))
     if kind in (dict, OrderedDict) or kind.__name__ == "defaultdict":
@@ -144,6 +152,11 @@ def made(copy: Any) -> Any:
         except (RuntimeError, AssertionError):  # a file from a GPU, opened where there is none
             pass
         return found.requires_grad_() if copy.get("grad") else found
+    if kind == "sparse":
+        lib, parts = torch() if copy["torch"] else engine, made(value)
+        return lib.sparse_coo_tensor(parts["indices"], parts["values"], parts["shape"], is_coalesced=copy["coalesced"])
+    if kind == "named":
+        return _named(copy["name"], copy["fields"])._make(made(value))
     if kind == "pairs":
         return {made(k): made(x) for k, x in value}  # type: ignore[union-attr]
     if kind == "deque":
@@ -151,6 +164,16 @@ def made(copy: Any) -> Any:
     if kind in _CONTAINERS:
         return _CONTAINERS[kind](made(value))
     raise Unknown(f"it holds {copy.get('type', kind)}, which has no plain form")
+
+
+def _named(name: str, fields: Sequence[str]) -> Any:
+    """The class of a named tuple: the program's own, or one like it."""
+    module, _, qualified = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    own = isinstance(found, type) and issubclass(found, tuple) and list(getattr(found, "_fields", ())) == list(fields)
+    return found if own else namedtuple(qualified.rpartition(".")[2], fields)
 
 
 def copies(copy: Any) -> Iterator[Copy]:
