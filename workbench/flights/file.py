@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-import struct
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -20,6 +19,7 @@ from engine.serialize.errors import CheckpointError
 from engine.serialize.source import opened, whole
 
 from ..torch_models.loaded import torch
+from . import values
 from .flown import Flown
 from .log import Log, Step
 from .replay import Code
@@ -50,7 +50,7 @@ def written(log: Log, program: Code, why: str, subjects: Subjects) -> dict[str, 
 def write(path: str, body: dict[str, Any]) -> None:
     """Write a file, which replaces an earlier one as a whole."""
     with whole(path) as file:
-        safetensors.save({"body": _changed(body, Copy, Copy.tensor), "digest": digest(body)}, file)
+        safetensors.save({"body": _changed(body, Copy, Copy.tensor), "digest": values.digest(body)}, file)
 
 
 def _versions() -> dict[str, str]:
@@ -67,32 +67,6 @@ def fingerprint(program: Code) -> dict[str, str]:
         "function": program.code.co_qualname,
         "sha256": hashlib.sha256(program.source().encode()).hexdigest(),
     }
-
-
-def digest(body: Any) -> str:
-    """A SHA-256 of everything: containers, numbers, strings, and the bytes of tensors with their dtypes and shapes."""
-    found = hashlib.sha256()
-
-    def add(x: Any) -> None:
-        if isinstance(x, Copy):
-            found.update(f"tensor {x.dtype} {x.shape} ".encode())
-            found.update(x.data)
-        elif isinstance(x, dict):
-            found.update(f"dict {len(x)} ".encode())
-            for k, v in x.items():
-                add(k)
-                add(v)
-        elif isinstance(x, list | tuple):
-            found.update(f"{type(x).__name__} {len(x)} ".encode())
-            for v in x:
-                add(v)
-        elif isinstance(x, float):
-            found.update(b"float nan" if x != x else b"float " + struct.pack("<d", x))  # the file keeps no sign of NaN
-        else:
-            found.update(f"{type(x).__name__} {x!r} ".encode())
-
-    add(body)
-    return found.hexdigest()
 
 
 def _changed(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
@@ -166,7 +140,7 @@ def read(path: str) -> dict[str, Any]:
     if body["flight"] != VERSION:
         raise FlightFileError(f"{path} has version {body['flight']!r:.20} of the format; this workbench reads version {VERSION}.")
     body = _changed(body, Tensor, Copy.of)
-    if tree.get("digest") != digest(body):
+    if tree.get("digest") != values.digest(body):
         raise FlightFileError(f"{path} is damaged: its content does not match its digest.")
     if body.keys() != _TYPES.keys() or not all(type(body[k]) is kind for k, kind in _TYPES.items()) or not body["steps"]:
         raise FlightFileError(f"{path} is no flight file: its entries are not those of one.")

@@ -48,7 +48,7 @@ class Repeated:
 
 def _difference(step: Step, again: Step) -> tuple[str, str]:
     """What differs between a step and its repetition, and what was compared."""
-    compared = ["losses"]
+    compared = ["losses"] if step.losses else []
     if step.error.partition(":")[0] != again.error.partition(":")[0]:
         return f"it raised {again.error or 'nothing'}, where the original raised {step.error or 'nothing'}", "errors"
     if len(step.losses) != len(again.losses):
@@ -65,7 +65,7 @@ def _difference(step: Step, again: Step) -> tuple[str, str]:
         order = sorted(step.sums, key=lambda name: not name.endswith(".grad"))
         if (name := next((name for name in order if step.sums[name] != again.sums[name]), None)) is not None:
             return f"{state.called(name)} has other values", "tensors"
-    return "", ", ".join(compared)
+    return "", ", ".join(compared) or "nothing"
 
 
 class Flown:
@@ -222,12 +222,13 @@ class Flown:
 
     def _run(self, program: Program | None, replay: Replay) -> Replay:
         found, here = self._given(program), self._here()
-        before = None if here is None else Moment.of(here)
+        before, chance = None if here is None else Moment.of(here), state.random_state()
         try:
             replay.run(found)
         finally:
             if before is not None and here is not None:
                 before.put(here)
+            state.put_random_state(chance)
         return replay
 
     def _here(self) -> Subjects | None:

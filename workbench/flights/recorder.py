@@ -33,12 +33,14 @@ from .triggers import Triggers
 SHARE = 0.02  # of the time, at most, is spent on snapshots
 ROOM = 0.2  # of the bytes of a snapshot: as many bytes of batches, and it is time for another one, since a file has them all
 EVERY = 1 << 18  # bytes of all tensors up to which each step gets its checksums
+_END = object()
 
 
 class Flight(Flown):
     """What `with wb.flight(model, optimizer) as flight:` gives; `flight(iterable)` is a loop each of whose turns is a step.
 
     Attributes:
+        count: how many steps have run.
         path: the file that it writes.
         written: why it was written, "" if it has not been.
         left_out: values that cannot be kept, and their types.
@@ -59,18 +61,20 @@ class Flight(Flown):
         self._step: Step | None = None  # that runs now
         self._replay: replay.Replay | None = None
         self._trained = False  # whether the step has run a backward pass or the optimizer
-        self._making = False  # while a loop begins to iterate over its DataLoader
+        self._fetching = False  # while a loop waits for its batch
+        self._outside = False  # whether a backward pass has run since the last step
         self._noting = False  # while a backward pass runs
         self._asked = ""
-        self._count = 0
-        self._first_backward = False
+        self.count = 0
+        self._early = False  # whether the gradients that the step begins with are still to be kept
         self._raw: list[Any] = []  # the losses of the step
         self._left: Step | None = None  # a step whose loop was left by `break`, or by an exception
-        self._frame: FrameType | None = None
+        self._frames: list[FrameType] = []
+        self._versions: tuple = ()  # of the tensors when the step began
         self._thread = 0
         self._taken, self._cost, self._batches = 0.0, 0.0, 0  # when the last snapshot was taken, its cost, bytes of batches since
         self._room = 0.0  # bytes of batches until the next one
-        self._after: tuple[int, ...] | None = None  # versions of the tensors when the last loop ended
+        self._after: tuple | None = None  # the mark of the state when the last loop ended
         self._stack = contextlib.ExitStack()
 
     # -- what users read ---------------------------------------------------------------------------------------------------------
@@ -90,7 +94,7 @@ class Flight(Flown):
     def __repr__(self) -> str:
         kept = f", steps {self.steps[0].number} to {self.steps[-1].number} can be repeated" if self.steps else ""
         why = f" {self.why}." if self.why else ""
-        return f"Flight recorder: {self._count} steps{kept}.{why}"
+        return f"Flight recorder: {self.count} steps{kept}.{why}"
 
     def keep_this(self, why: str = "It was asked for") -> None:
         """Write the file when the step that runs has ended, or now if none runs."""
@@ -138,6 +142,8 @@ class Flight(Flown):
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._stack.close()
         if self._replay is not None:
+            if error is None:
+                self._replay.leave(self._ended_again)
             return
         step, self._left = self._step or self._left, None
         if step is None:
@@ -152,52 +158,54 @@ class Flight(Flown):
         return Loop(self, iterable)
 
     def _iterated(self, original: Callable, loader: Any) -> Any:
-        return original(loader) if self._step is not None or self._making else self.turns(lambda: original(loader))
+        return original(loader) if self._step is not None or self._fetching else self.turns(lambda: original(loader))
 
     def turns(self, iterate: Callable[[], Iterator]) -> Iterator[Any]:
-        """Yield the items of an iterator, each as a step; as they are within another step."""
-        if self._step is not None:
+        """Yield the items of an iterator, each as a step; as they are within another step, or as a part of its batch."""
+        if self._step is not None or self._fetching:
             yield from iterate()
             return
         frame = variables.users(sys._getframe(1))
         assert frame is not None
         site = self._sites.setdefault((frame.f_code, frame.f_lineno), len(self._sites))
         if self._replay is not None:
-            yield from self._replay.items(site, frame, self._again, self._ended_again)
+            yield from self._replay.items(site, self._program.code, self._again, self._ended_again)
             return
         del frame
-        self._making = True
+        iterator = self._fetched(iterate)
         try:
-            iterator = iterate()
-        finally:
-            self._making = False
-        try:
-            for item in iterator:
-                self._begin(site, item, variables.users(sys._getframe(1)))
+            while (item := self._fetched(lambda: next(iterator, _END))) is not _END:
+                self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
                 yield item
                 self._end()
-            self._after = self._subjects.versions()
-        except GeneratorExit:
+        except GeneratorExit:  # by `break` or by an exception
+            self._finish()
             self._left, self._step = self._step, None
             raise
+        finally:
+            self._after = self._subjects.mark()
+
+    def _fetched(self, fetch: Callable[[], Any]) -> Any:
+        self._fetching = True
+        try:
+            return fetch()
+        finally:
+            self._fetching = False
 
     # -- a step ------------------------------------------------------------------------------------------------------------------
 
-    def _begin(self, site: int, item: Any, frame: FrameType | None) -> None:
-        assert frame is not None
+    def _begin(self, site: int, item: Any, frames: list[FrameType]) -> None:
         if self._left is not None:  # its loop was left by `break`
             self._step, self._left = self._left, None
             self._end()
         s = self._subjects
         began = perf_counter()
         skipped = {id(x) for table in (s.modules, s.optimizers, s.others, s.values, s.objects) for x in table.values()}
-        kept = variables.kept(frame, skipped | {id(x) for x in s.tensors().values()})
-        targets = variables.targets(frame)
-        step = Step(
-            self._count, site, values.copied(item, s.lost, "batch"), {}, s.small(), {k: x for k, x in kept.items() if k not in targets}
-        )
+        tensors = s.tensors().values()
+        kept = variables.kept(frames, skipped | {id(x) for x in tensors})
+        step = Step(self.count, site, values.copied(item, s.lost, "batch"), {}, s.small(), kept)
         self._batches += values.bytes_in(step.item)
-        changed = self._after is not None and self._after != s.versions()
+        changed = self._after is not None and self._after != s.mark()
         self._after = None
         if changed or not self._log.steps:
             self._log.make_room()
@@ -209,10 +217,33 @@ class Flight(Flown):
             self._taken = perf_counter()
             self._cost, self._batches = self._taken - began, 0
         self._log.add(step)
-        self._frame = frame
+        self._frames, self._versions = frames, s.versions()
         self._triggers.begin()
-        self._trained, self._first_backward, self._raw, self._step = False, True, [], step
+        self._trained, self._outside, self._early, self._raw, self._step = False, False, step.whole is not None, [], step
+        if self._is_small:
+            self._keep_gradients()
         step.random = state.random_state()
+
+    @property
+    def _is_small(self) -> bool:
+        """Whether everything is compared at each step."""
+        return sum(x.nbytes for x in self._subjects.tensors().values()) <= EVERY
+
+    def _keep_gradients(self) -> None:
+        """Copy the gradients that a step with a snapshot begins with; of large models, those that are there when they are first needed."""
+        if self._early and self._step is not None:
+            self._early, self._step.gradients = False, self._subjects.gradients()
+
+    def _finish(self) -> None:
+        """Note what came of the step, at once when its turn ends."""
+        if (step := self._step) is None:
+            return
+        step.losses, self._raw = self._losses(), []
+        step.ended = variables.numbers(self._frames, [variables.counters(frame) for frame in self._frames])
+        self._frames = []
+        self._trained = self._trained or self._versions != self._subjects.versions()
+        if self._trained and self._is_small:
+            step.sums = replay.sums(self._subjects)
 
     def _again(self, step: Step) -> None:
         self._raw, self._step = [], step
@@ -226,49 +257,46 @@ class Flight(Flown):
         return [values.number(x) / scale for x in self._raw]
 
     def _end(self) -> None:
+        if self._frames:
+            self._finish()
         step, self._step = self._step, None
         if step is None:
             return
-        frame, self._frame = self._frame, None
         if not self._trained and not step.error:
             self._log.drop(step)
             return
-        step.losses, self._raw = self._losses(), []
-        if self._first_backward and step.whole is not None:  # an exception came before
-            step.gradients = self._subjects.gradients()
-        if frame is not None:
-            step.ended = variables.numbers(frame, variables.targets(frame))
-        self._count += 1
+        self.count += 1
         if step.losses:
             self._log.curve.append((step.number, step.loss))
         why = self._triggers.ended(step) or (step.error and f"It raised {step.error}") or self._asked
-        if why or sum(x.nbytes for x in self._subjects.tensors().values()) <= EVERY:
-            step.sums = replay.sums(self._subjects)
         if why:
+            step.sums = step.sums or replay.sums(self._subjects)
             self._keep(why)
 
     def _noted(self, original: Callable, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         """Stands for `Tensor.backward`, which PyTorch calls again by its name where a recording overrides it."""
         if self._step is None or self._noting or threading.get_ident() != self._thread:
+            self._outside = self._outside or self._step is None
             return original(tensor, *args, **kwargs)
         self._noting = True
         try:
             self._trained = True
             if tensor.numel() == 1:
                 self._raw.append(values.scalar(tensor))
-            if self._first_backward and self._step.whole is not None:
-                self._step.gradients = self._subjects.gradients()
-            self._first_backward = False
+            self._keep_gradients()
             return original(tensor, *args, **kwargs)
         finally:
             self._noting = False
 
     def _stepping(self, key: str, optimizer: Any) -> None:
         if self._step is None:
+            if self._replay is not None or (self._log.steps and not self._outside):  # the rest of an epoch's gradients
+                return
             raise RuntimeError(
                 "wb.flight does not see where a step of this training begins. Loop over a DataLoader in the block, or over "
                 "flight(...): for i in flight(range(1000))."
             )
+        self._keep_gradients()
         self._trained = True
         if self._replay is None:
             names = {id(t): name for name, t in self._subjects.tensors().items()}

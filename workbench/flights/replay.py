@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import inspect
 import os
 import runpy
 import sys
 import traceback
-import types
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
 
-from ..base.frames import is_function
+from ..base import frames
 from ..recording.recording import KEEP
 from ..session.surface import ShownSession
 from ..subjects.watching import ModuleWatch
@@ -48,7 +46,7 @@ class Replay:
         self.session: ShownSession | None = None
         self.subjects: Subjects | None = None
         self._at = 0
-        self._collect: Callable[[], None] = _no_losses
+        self._running: Step | None = None
         self._keep, self._before = keep, before
         self._watch: ModuleWatch | None = None
 
@@ -57,32 +55,36 @@ class Replay:
         global active
         if active is not None:
             raise RuntimeError("A step is being repeated already.")
-        active, raised, done = self, None, False
+        active, raised, done, trace = self, None, False, sys.gettrace()
         try:
             call(program)
         except Done:
             done = True
         except BaseException as error:
-            if self.again is None or self._at != len(self.steps) - 1:
+            if self.again is None or self.again.number != self.steps[-1].number:
                 raise
             raised = error  # of the step itself, as in the original run or new
-            self._ended()
             self.again.error = said(error)
         finally:
             active = None
+            sys.settrace(trace)
             self._stop(raised)
         if not done and raised is None:
             where = "its loop" if self.subjects is not None else "a block `with wb.flight(...)`"
             raise RuntimeError(f"The program ended without reaching {where}, so step {self.steps[-1].number} was not repeated.")
 
-    def items(self, site: int, frame: FrameType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
+    def items(self, site: int, code: CodeType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
         """What a loop of the program gets: the recorded batches, if it is the loop that they belong to, else nothing."""
         assert self.subjects is not None
-        self._collect = ended
-        while self.steps[self._at].site == site:
+        while True:
+            if self._at == len(self.steps):
+                raise Done
+            if self.steps[self._at].site != site:
+                return
             step = self.steps[self._at]
             self.again = Step(step.number, site, None, {}, {}, {})
-            self._put(step, frame)
+            here = variables.chain(sys._getframe(1), code)
+            self._put(step, here)
             item = values.made(step.item)
             last = step is self.steps[-1]
             if self._before is not None:
@@ -90,31 +92,44 @@ class Replay:
                 if self._before(step, self.subjects):
                     raise Done
             if last:
-                self._watch = ModuleWatch(None, self._keep, frame, _unchanged, _nothing)
-                self._watch.begin(frame)
+                self._watch = ModuleWatch(None, self._keep, here[0], _unchanged, _nothing)
+                self._watch.begin(here[0])
+            del here
             begun(self.again)
             state.put_random_state(step.random)
-            yield item
-            self._ended()
+            self._running = step
+            try:
+                yield item
+            except GeneratorExit:  # by `break` or by an exception
+                self._turned(ended)
+                return
             if last:
                 self._stop(None)
-                raise Done
-            self._at += 1
+            self._turned(ended)
 
-    def _ended(self) -> None:
-        """Collect what came of the step that ran."""
-        assert self.again is not None and self.subjects is not None
-        self._collect()
-        if self._at == len(self.steps) - 1:
+    def _turned(self, ended: Callable[[], None]) -> None:
+        """The turn of a step has ended."""
+        if self._running is self.steps[-1]:
+            assert self.again is not None and self.subjects is not None
             self.again.sums = sums(self.subjects)
+        ended()
+        self._running = None
+        self._at += 1
 
-    def _put(self, step: Step, frame: FrameType) -> None:
+    def leave(self, ended: Callable[[], None]) -> None:
+        """The program leaves the block: in the middle of a turn, if it asked for its batch with `next()`."""
+        if self._running is not None:
+            self._turned(ended)
+        if self._at == len(self.steps):
+            raise Done
+
+    def _put(self, step: Step, here: Sequence[FrameType]) -> None:
         assert self.subjects is not None
         if step.whole is not None and step is self.steps[0]:
             self.subjects.put_whole(step.whole)
             self.subjects.put_gradients(step.gradients)
         self.subjects.put_small(step.small)
-        variables.put(frame, step.variables, step.ended)
+        variables.put(here, step.variables, step.ended)
 
     def _stop(self, error: BaseException | None) -> None:
         if self._watch is not None:
@@ -135,10 +150,6 @@ def _unchanged(session: Any) -> Any:
     return session
 
 
-def _no_losses() -> None:
-    """Before a loop has begun."""
-
-
 def _nothing(session: Any) -> Callable[[], None]:
     return lambda: None
 
@@ -148,8 +159,9 @@ def sums(subjects: Subjects) -> dict[str, int]:
     found = {}
     for name, tensor in subjects.tensors().items():
         found[name] = zlib.crc32(values.Copy.of(tensor, shared=True).data)
-        if tensor.is_leaf and tensor.grad is not None and not tensor.grad.is_sparse:
-            found[f"{name}.grad"] = zlib.crc32(values.Copy.of(tensor.grad, shared=True).data)
+        if tensor.is_leaf and tensor.grad is not None:
+            grad = tensor.grad.detach()
+            found[f"{name}.grad"] = zlib.crc32(values.Copy.of(grad.to_dense() if grad.is_sparse else grad, shared=True).data)
     return found
 
 
@@ -162,26 +174,15 @@ class Code:
     def __init__(self, frame: FrameType) -> None:
         self.code: CodeType = frame.f_code
         self.globals = frame.f_globals
-        self.arguments: tuple[list, dict] = ([], {})
-        self.function: Any = None
-        if is_function(frame):
-            info = inspect.getargvalues(frame)
-            local = info.locals
-            self.arguments = (
-                [*(local.get(name) for name in info.args), *(local.get(info.varargs, ()) if info.varargs else ())],
-                dict(local.get(info.keywords, {}) if info.keywords else {})
-                | {name: local[name] for name in _keyword_only(self.code) if name in local},
-            )
-            self.function = self._function()
-
-    def _function(self) -> types.FunctionType | None:
-        """The function that has this code: by its name, or, for one within another, among all objects."""
-        found: Any = self.globals.get(self.code.co_qualname.partition(".")[0])
-        for name in self.code.co_qualname.split(".")[1:]:
-            found = getattr(found, name, None)
-        if getattr(found, "__code__", None) is self.code:
-            return found
-        return next((f for f in gc.get_referrers(self.code) if isinstance(f, types.FunctionType)), None)
+        self._call: Callable[[], Any] = lambda: exec(self.code, self.globals)
+        if frames.is_function(frame):
+            local = dict(frames.variables(frame))
+            names = inspect.getargs(self.code)
+            given = [*(local.get(name) for name in names.args if name not in _by_name(self.code)), *local.get(names.varargs or "", ())]
+            named = {name: local.get(name) for name in _by_name(self.code)} | local.get(names.varkw or "", {})
+            cells = tuple(CellType(local[name]) if name in local else CellType() for name in self.code.co_freevars)
+            function = FunctionType(self.code, self.globals, closure=cells)  # its cells are copies: the user's variables stay as they are
+            self._call = lambda: function(*given, **named)
 
     @property
     def in_cell(self) -> bool:
@@ -196,15 +197,19 @@ class Code:
             return ""
 
     def __call__(self) -> None:
-        if self.function is not None:
-            self.function(*self.arguments[0], **self.arguments[1])
-        elif self.code.co_flags & inspect.CO_NEWLOCALS:
+        """Run it again. The variables of its module are set to what they were afterwards."""
+        if self.code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             raise RuntimeError(f"{self.code.co_name} cannot be called again: give the program, as in flight.repeat(program=train).")
-        else:
-            exec(self.code, dict(self.globals))  # a copy, so that the user's variables stay as they are
+        before = dict(self.globals)
+        try:
+            self._call()
+        finally:
+            for name in self.globals.keys() - before.keys():
+                del self.globals[name]
+            self.globals.update(before)
 
 
-def _keyword_only(code: CodeType) -> tuple[str, ...]:
+def _by_name(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
 

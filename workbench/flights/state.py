@@ -37,16 +37,17 @@ class Subjects:
         self.modules: dict[str, Any] = {}
         self.optimizers: dict[str, Any] = {}
         self.others: dict[str, Any] = {}  # with state_dict() and load_state_dict()
-        self.values: dict[str, Any] = {}  # tensors, arrays, containers, random generators
+        self.loose: dict[str, Any] = {}  # tensors of no module
+        self.values: dict[str, Any] = {}  # arrays, containers, random generators
         self.objects: dict[str, Any] = {}  # of the user's classes: their attributes
         self.left_out: dict[str, str] = {}  # what has no plain form, and its type
         seen: set[int] = set()
         found = sorted((name, x) for name, x in variables.items() if not name.startswith("_") and _has_state(x))
-        for key, subject in [*((str(i), x) for i, x in enumerate(given)), *found]:
+        for key, subject in [*(pair for i, x in enumerate(given) for pair in _each(str(i), x)), *found]:
             if id(subject) not in seen:
                 seen.add(id(subject))
                 self._table(subject)[key] = subject
-        if not self.modules and not self.optimizers:
+        if not (self.modules or self.optimizers or any(x.requires_grad for x in self.loose.values())):
             raise TypeError("wb.flight takes the model and the optimizer of a training: wb.flight(model, optimizer); it got neither.")
 
     def _table(self, subject: Any) -> dict[str, Any]:
@@ -56,7 +57,9 @@ class Subjects:
             return self.optimizers
         if hasattr(subject, "state_dict") and hasattr(subject, "load_state_dict"):
             return self.others
-        if isinstance(subject, (Tensor, *_CONTAINERS, *_RANDOM)) or is_tensor(subject) or values.is_generator(subject):
+        if isinstance(subject, Tensor) or is_tensor(subject):
+            return self.loose
+        if isinstance(subject, (*_CONTAINERS, *_RANDOM)) or values.is_generator(subject):
             return self.values
         if isinstance(subject, type) or not hasattr(subject, "__dict__"):
             raise TypeError(
@@ -82,6 +85,7 @@ class Subjects:
             for table in (module.named_parameters, module.named_buffers):
                 for name, tensor in table():
                     yield f"{key}.{name}", tensor
+        yield from self.loose.items()
         for key, optimizer in self.optimizers.items():
             for i, p in enumerate(parameters(optimizer)):
                 yield f"{key}.{i}", p
@@ -90,12 +94,19 @@ class Subjects:
         """How often each tensor has been written: equal numbers mean equal values."""
         return tuple(t._version for t in self.tensors().values())
 
+    def mark(self) -> tuple:
+        """Changes when the state does, without looking at the values of tensors."""
+        tensors = self.tensors().values()
+        rest = [x.state_dict() for x in self.others.values()], self.values, [vars(x) for x in self.objects.values()]
+        return self.versions(), tuple(map(id, tensors)), values.digest(self._copied(rest))
+
     # -- copies ----------------------------------------------------------------------------------------------------------------
 
     def whole(self) -> dict[str, Any]:
         """Everything that steps change, sharing the memory of tensors where possible; the caller copies them before the step begins."""
         return {
             "tensors": self._copied(self.tensors(), shared=True),
+            "groups": {key: self._groups(optimizer) for key, optimizer in self.optimizers.items()},
             "optimizers": {
                 key: {i: self._copied(state, f"{key}.state", True) for i, p in enumerate(parameters(o)) if (state := o.state.get(p))}
                 for key, o in self.optimizers.items()
@@ -122,6 +133,11 @@ class Subjects:
         """The gradients that are there, copied."""
         return self._copied({name: t.grad for name, t in self.tensors().items() if t.is_leaf and t.grad is not None}, "grad")
 
+    def _groups(self, optimizer: Any) -> list[list[str]]:
+        """The names of the parameters of each group."""
+        names = {id(t): name for name, t in self._named() if not _is_lazy(t)}
+        return [[names.get(id(p), "") for p in group["params"]] for group in optimizer.param_groups]
+
     def _copied(self, value: Any, path: str = "", shared: bool = False) -> Any:
         return values.copied(value, self.lost, path, shared)
 
@@ -134,6 +150,9 @@ class Subjects:
 
     def put_whole(self, copy: Mapping[str, Any]) -> None:
         """Put back what `whole` returned. Raises Mismatch."""
+        for name, tensor in self._named():
+            if _is_lazy(tensor) and name in copy["tensors"]:
+                tensor.materialize(copy["tensors"][name]["value"].shape)
         here = self.tensors()
         _agree("tensor", copy["tensors"], here)
         for name, one in copy["tensors"].items():
@@ -142,6 +161,11 @@ class Subjects:
             _agree(kind[:-1], copy[kind], getattr(self, kind))
         for key, states in copy["optimizers"].items():
             optimizer = self.optimizers[key]
+            for group in copy["groups"][key][len(optimizer.param_groups) :]:  # added while the training ran
+                optimizer.add_param_group({"params": [here[name] for name in group]})
+            del optimizer.param_groups[len(copy["groups"][key]) :]
+            if self._groups(optimizer) != copy["groups"][key]:
+                raise Mismatch(f"{called(key)} cannot be put back: it has other parameters here than in the record.")
             for i, p in enumerate(parameters(optimizer)):
                 optimizer.state.pop(p, None)
                 if i in states or str(i) in states:
@@ -254,6 +278,16 @@ def _has_state(x: Any) -> bool:
     if isinstance(x, (type, Module)) or is_module(x):
         return False
     return isinstance(x, _RANDOM) or values.is_generator(x) or (hasattr(x, "state_dict") and hasattr(x, "load_state_dict"))
+
+
+def _each(key: str, subject: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a list or dict of modules, optimizers and tensors, as parameters are often kept in one."""
+    if type(subject) in (list, tuple, dict) and subject:
+        parts = [(f"{key}.{k}", x) for k, x in (subject.items() if isinstance(subject, dict) else enumerate(subject))]
+        if all(isinstance(x, (Tensor, Module)) or is_tensor(x) or is_module(x) or hasattr(x, "param_groups") for _, x in parts):
+            yield from parts
+            return
+    yield key, subject
 
 
 def _told(x: Any) -> str:

@@ -7,9 +7,12 @@ kind: {"@": "torch", "value": Copy}. `serialize.safetensors` can write it, and n
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import random
-from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+import struct
+import sys
+from collections import OrderedDict, deque, namedtuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -44,8 +47,9 @@ class Copy:
     def of(cls, value: Any, shared: bool = False) -> Copy:
         """Copy a tensor or an array. `shared`: without copying, if it lies contiguously in the host's memory."""
         if is_tensor(value):
-            t = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
-            data, dtype, shape = t.reshape(-1).view(torch().uint8).numpy(), str(t.dtype).removeprefix("torch."), tuple(t.shape)
+            with bookkeeping():
+                t = value.detach().resolve_conj().resolve_neg().cpu().contiguous()
+                data, dtype, shape = t.reshape(-1).view(torch().uint8).numpy(), str(t.dtype).removeprefix("torch."), tuple(t.shape)
         else:
             array = value._host() if isinstance(value, Tensor) else value
             shape = array.shape
@@ -96,6 +100,10 @@ def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: 
     if kind in PLAIN:
         return value
     if isinstance(value, Tensor) or is_tensor(value):
+        if value.is_sparse:
+            parts = {"indices": value._indices(), "values": value._values().detach(), "shape": list(value.shape)}
+            found = {"@": "sparse", "value": {name: inner(part, name) for name, part in parts.items()}}
+            return found | {"torch": is_tensor(value), "coalesced": value.is_coalesced()}
         if not _dense(value):
             return lost(path, value)
         found = {"@": "torch" if is_tensor(value) else "engine", "value": Copy.of(value, shared)}
@@ -107,6 +115,9 @@ def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: 
         if array.dtype not in dtypes.FROM_NUMPY:
             return lost(path, value)
         return {"@": "numpy", "value": Copy.of(array, shared)} | ({"scalar": True} if isinstance(value, numpy.generic) else {})
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        return {"@": "named", "value": [inner(x, i) for i, x in enumerate(value)], "fields": list(kind._fields), "name": name}
     if kind in (list, tuple):
         return kind(inner(x, i) for i, x in enumerate(value))
     if kind in (dict, OrderedDict) or kind.__name__ == "defaultdict":
@@ -141,6 +152,11 @@ def made(copy: Any) -> Any:
         with contextlib.suppress(RuntimeError, AssertionError):  # a file from a GPU, opened where there is none
             found = found.to(copy.get("device", "cpu"))
         return found.requires_grad_() if copy.get("grad") else found
+    if kind == "sparse":
+        lib, parts = torch() if copy["torch"] else engine, made(value)
+        return lib.sparse_coo_tensor(parts["indices"], parts["values"], parts["shape"], is_coalesced=copy["coalesced"])
+    if kind == "named":
+        return _named(copy["name"], copy["fields"])._make(made(value))
     if kind == "pairs":
         return {made(k): made(x) for k, x in value}  # type: ignore[union-attr]
     if kind == "deque":
@@ -148,6 +164,16 @@ def made(copy: Any) -> Any:
     if kind in _CONTAINERS:
         return _CONTAINERS[kind](made(value))
     raise Unknown(f"it holds {copy.get('type', kind)}, which has no plain form")
+
+
+def _named(name: str, fields: Sequence[str]) -> Any:
+    """The class of a named tuple: the program's own, or one like it."""
+    module, _, qualified = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in qualified.split("."):
+        found = getattr(found, part, None)
+    own = isinstance(found, type) and issubclass(found, tuple) and list(getattr(found, "_fields", ())) == list(fields)
+    return found if own else namedtuple(qualified.rpartition(".")[2], fields)
 
 
 def copies(copy: Any) -> Iterator[Copy]:
@@ -165,6 +191,32 @@ def copies(copy: Any) -> Iterator[Copy]:
 def bytes_in(copy: Any) -> int:
     """The bytes of all tensors and arrays within a copy."""
     return sum(one.data.nbytes for one in copies(copy))
+
+
+def digest(body: Any) -> str:
+    """A SHA-256 of everything: containers, numbers, strings, and the bytes of tensors with their dtypes and shapes."""
+    found = hashlib.sha256()
+
+    def add(x: Any) -> None:
+        if isinstance(x, Copy):
+            found.update(f"tensor {x.dtype} {x.shape} ".encode())
+            found.update(x.data)
+        elif isinstance(x, dict):
+            found.update(f"dict {len(x)} ".encode())
+            for k, v in x.items():
+                add(k)
+                add(v)
+        elif isinstance(x, list | tuple):
+            found.update(f"{type(x).__name__} {len(x)} ".encode())
+            for v in x:
+                add(v)
+        elif isinstance(x, float):
+            found.update(b"float nan" if x != x else b"float " + struct.pack("<d", x))  # the file keeps no sign of NaN
+        else:
+            found.update(f"{type(x).__name__} {x!r} ".encode())
+
+    add(body)
+    return found.hexdigest()
 
 
 def scalar(tensor: Any) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ast
+import dis
 import functools
-import linecache
+import itertools
 import random
 import sys
 from collections import deque
-from collections.abc import Collection, Mapping
-from types import FrameType
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import CodeType, FrameType
 from typing import Any
 
 import numpy
@@ -36,70 +36,113 @@ def users(frame: FrameType | None) -> FrameType | None:
     return frame
 
 
-def kept(frame: FrameType, skipped: Collection[int]) -> dict[str, Any]:
-    """Copies of the frame's numbers, small tensors and arrays, and random generators. Values whose id is in `skipped` are left out."""
-    shown = [(name, x) for name, x in variables(frame) if not name.startswith("_") and name not in _HIDDEN and id(x) not in skipped]
-    found = {name: values.copied(x, _nothing) for name, x in shown if _is_small(x)}
-    return {name: copy for name, copy in found.items() if copy is not _LOST}
+def chain(frame: FrameType | None, last: CodeType) -> list[FrameType]:
+    """The frames of the user's code from the innermost one to that of the block, whose code is `last`: a progress bar's, a function's."""
+    found = []
+    while (frame := users(frame)) is not None:
+        found.append(frame)
+        if frame.f_code is last:
+            break
+        frame = frame.f_back
+    return found
 
 
-def numbers(frame: FrameType, names: Collection[str]) -> dict[str, Any]:
-    """The variables with these names that are numbers."""
-    return {name: value for name, value in variables(frame) if name in names and type(value) in _NUMBERS}
+def kept(frames: Sequence[FrameType], skipped: Collection[int]) -> dict[str, dict[str, Any]]:
+    """Copies of numbers, small tensors and arrays, and random generators, by function: no others, and none whose id is in `skipped`.
+
+    What the loop is about to set is left out, such as `i` and `x` of `for i, x in enumerate(data)`.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for frame in reversed(frames):  # the innermost of several calls of a function
+        known = targets(frame)
+        shown = [(name, x) for name, x in variables(frame) if not name.startswith("_") and name not in _HIDDEN and name not in known]
+        copies = {name: values.copied(x, _nothing) for name, x in shown if _is_small(x, skipped)}
+        found[frame.f_code.co_qualname] = {name: copy for name, copy in copies.items() if copy is not _LOST}
+    return found
+
+
+def numbers(frames: Sequence[FrameType], names: Sequence[Collection[str]]) -> dict[str, dict[str, Any]]:
+    """The variables with these names that are numbers, by function."""
+    return {
+        frame.f_code.co_qualname: {name: value for name, value in variables(frame) if name in these and type(value) in _NUMBERS}
+        for frame, these in reversed(list(zip(frames, names, strict=True)))
+    }
 
 
 def targets(frame: FrameType) -> frozenset[str]:
-    """The variables that the loop at the frame's line sets: `i` and `x` of `for i, x in enumerate(data)`. Empty without its source."""
-    return _targets(frame.f_code.co_filename, frame.f_lineno)
+    """The variables that are set as soon as what the frame waits for is there: `i` and `x` of `for i, x in enumerate(data)`."""
+    return _targets(frame.f_code, frame.f_lasti)[0]
+
+
+def counters(frame: FrameType) -> frozenset[str]:
+    """The targets of a `for` loop that its body does not set: at the end of a turn they are what they were at its beginning."""
+    return _targets(frame.f_code, frame.f_lasti)[1]
 
 
 @functools.cache
-def _targets(file: str, line: int) -> frozenset[str]:
-    try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:  # a cell with magics
-        return frozenset()
-    loops = [node for node in ast.walk(tree) if isinstance(node, ast.For) and node.lineno <= line <= (node.iter.end_lineno or node.lineno)]
-    names = (name.id for node in loops[-1:] for name in ast.walk(node.target) if isinstance(name, ast.Name))
-    return frozenset(names)
+def _targets(code: CodeType, at: int) -> tuple[frozenset[str], frozenset[str]]:
+    """Read from the bytecode, as there may be no source."""
+    after = [one for one in dis.get_instructions(code) if one.offset > at]
+    here = next((one for one in dis.get_instructions(code) if one.offset == at), None)
+    first = list(itertools.takewhile(lambda one: one.opname.startswith(("STORE_", "UNPACK_", "EXTENDED_ARG")), after))
+    names = _stored(first)
+    if here is None or here.opname != "FOR_ITER":
+        return names, frozenset()
+    return names, names - _stored(one for one in after[len(first) :] if one.offset < here.argval)
 
 
-def put(frame: FrameType, begun: Mapping[str, Any], ended: Mapping[str, Any]) -> None:
-    """Set variables as they were: random generators now, the others at the frame's next line, when the loop has set its own.
+def _stored(instructions: Iterable[dis.Instruction]) -> frozenset[str]:
+    found = [one.argval for one in instructions if one.opname.startswith("STORE_")]
+    return frozenset(name for one in found for name in (one if isinstance(one, tuple) else (one,)) if isinstance(name, str))
 
-    A debugger changes variables in the same way; one that is active gets its trace function back.
+
+def put(frames: Sequence[FrameType], begun: Mapping[str, Any], ended: Mapping[str, Any]) -> None:
+    """Set variables as they were: random generators and parameters now, the others at the next line of each frame.
+
+    A debugger changes variables in the same way; one that is active goes on.
     """
-    here = dict(variables(frame))
-    later = dict(ended)
-    for name, copy in begun.items():
-        if isinstance(copy, dict) and copy.get("@") in ("random", "generator", "states"):
-            if name in here:
+    for frame in frames:
+        function = frame.f_code.co_qualname
+        here, later = dict(variables(frame)), dict(ended.get(function, {}))
+        for name, copy in begun.get(function, {}).items():
+            if _in_place(copy, here.get(name)):
                 values.put(copy, here[name])
-        else:
-            later[name] = values.made(copy)
-    before = sys.gettrace()
-
-    def trace(at: FrameType, event: str, _: Any) -> Any:
-        if event == "line":
-            at.f_locals.update(later)
-            at.f_trace = None
-            sys.settrace(before)
-        return None
-
-    frame.f_trace = trace
-    sys.settrace(before or (lambda *_: None))
+            else:
+                later[name] = values.made(copy)
+        if later:
+            frame.f_trace = functools.partial(_set, later)
+            if sys.gettrace() is None:
+                sys.settrace(lambda *_: None)
 
 
-def _is_small(value: Any) -> bool:
+def _set(later: Mapping[str, Any], frame: FrameType, event: str, _: Any) -> Any:
+    if event == "line":
+        frame.f_locals.update(later)
+        frame.f_trace = None
+
+
+def _in_place(copy: Any, here: Any) -> bool:
+    """Whether a value is written into the variable's, as others may know it: a generator, a parameter."""
+    if not isinstance(copy, dict):
+        return False
+    if copy.get("@") in ("random", "generator", "states"):
+        return here is not None
+    leaf = (isinstance(here, Tensor) or is_tensor(here)) and here.is_leaf and here.requires_grad
+    return leaf and bool(copy.get("grad")) and tuple(here.shape) == copy["value"].shape
+
+
+def _is_small(value: Any, skipped: Collection[int]) -> bool:
+    if id(value) in skipped:
+        return False
     if type(value) in _NUMBERS or isinstance(value, (random.Random, numpy.random.Generator)) or values.is_generator(value):
         return True
     if isinstance(value, Tensor) or is_tensor(value):
-        return value.is_leaf and value.nbytes <= SMALL
+        return value.nbytes <= SMALL
     if isinstance(value, numpy.ndarray | numpy.generic):
         return value.nbytes <= SMALL and value.dtype.kind in "biufc"
     if type(value) in (list, tuple, deque, dict):
         inner = value.values() if isinstance(value, dict) else value
-        return len(value) <= SHORT and all(type(x) in _NUMBERS for x in inner)
+        return len(value) <= SHORT and all(_is_small(x, skipped) for x in inner)
     return False
 
 
