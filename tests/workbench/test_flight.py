@@ -138,14 +138,16 @@ def test_it_can_be_saved_at_any_time(path, tmp_path):
 
 
 def test_the_first_cause_is_kept(path):
-    """Once the loss is NaN, each later step is, and none of them says more."""
+    """Once the loss is NaN, each later step is, and none of them says more: recording ends."""
     flight = Training(path, change=lambda i, loss: loss * math.nan if i >= 20 else loss).run()
-    assert flight.steps[-1].number == 29
+    assert flight.over
+    assert flight.steps[-1].number == 20
+    assert flight.repeat().step.number == 20
     assert wb.open(path).steps[-1].number == 20
 
 
 def test_a_file_that_cannot_be_written_does_not_end_the_training(tmp_path):
-    training = Training(str(tmp_path / "missing" / "run.flight"), change=at(5, lambda loss: loss * math.nan))
+    training = Training(str(tmp_path / "missing" / "run.flight"), change=at(25, lambda loss: loss * 1e5))
     with pytest.warns(UserWarning, match="could not be written: .*No such file or directory"):
         flight = training.run()
     assert flight.steps[-1].number == 29
@@ -181,9 +183,11 @@ def test_a_file_is_put_into_a_new_model(path):
 
 
 def test_bisection_finds_the_first_step_with_a_condition(path):
-    flight = Training(path, change=at(27, lambda loss: loss * math.nan), keep=6).run()
-    found = flight.bisect(lambda model: model[0].weight.isnan().any())
-    assert found.number == 28  # step 27 put NaN into the weights
+    training = Training(path, keep=6, spike=None)
+    training.y[26] = 1e6
+    flight = training.run()
+    found = flight.bisect(lambda model: training.optimizer.state[model[0].weight]["exp_avg_sq"].max() > 1e3)
+    assert found.number == 27  # step 26 had the large gradient
     assert flight.bisect(lambda model: model[0].weight.isinf().any()) is None
 
 

@@ -40,7 +40,8 @@ class Flight(Flown):
     """What `with wb.flight(model, optimizer) as flight:` gives; `flight(iterable)` is a loop each of whose turns is a step.
 
     Attributes:
-        count: how many steps have run.
+        count: how many steps have been recorded.
+        over: whether recording has ended, as a loss or a gradient was not finite: the steps up to there are kept.
         path: the file that it writes.
         written: why it was written, "" if it has not been.
         left_out: values that cannot be kept, and their types.
@@ -65,7 +66,7 @@ class Flight(Flown):
         self._outside = False  # whether a backward pass has run since the last step
         self._noting = False  # while a backward pass runs
         self._asked = ""
-        self.count = 0
+        self.count, self.over = 0, False
         self._early = False  # whether the gradients that the step begins with are still to be kept
         self._raw: list[Any] = []  # the losses of the step
         self._left: Step | None = None  # a step whose loop was left by `break`, or by an exception
@@ -175,7 +176,8 @@ class Flight(Flown):
         iterator = self._fetched(iterate)
         try:
             while (item := self._fetched(lambda: next(iterator, _END))) is not _END:
-                self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
+                if not self.over:
+                    self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
                 yield item
                 self._end()
         except GeneratorExit:  # by `break` or by an exception
@@ -271,6 +273,7 @@ class Flight(Flown):
         why = self._triggers.ended(step) or (step.error and f"It raised {step.error}") or self._asked
         if why:
             step.sums = step.sums or replay.sums(self._subjects)
+            self.over = self._triggers.spoilt
             self._keep(why)
 
     def _noted(self, original: Callable, tensor: Any, *args: Any, **kwargs: Any) -> Any:
@@ -290,7 +293,7 @@ class Flight(Flown):
 
     def _stepping(self, key: str, optimizer: Any) -> None:
         if self._step is None:
-            if self._replay is not None or (self._log.steps and not self._outside):  # the rest of an epoch's gradients
+            if self._replay is not None or self.over or (self._log.steps and not self._outside):  # the rest of an epoch's gradients
                 return
             raise RuntimeError(
                 "wb.flight does not see where a step of this training begins. Loop over a DataLoader in the block, or over "
@@ -299,9 +302,13 @@ class Flight(Flown):
         self._keep_gradients()
         self._trained = True
         if self._replay is None:
-            names = {id(t): name for name, t in self._subjects.tensors().items()}
-            there = [(names.get(id(p), key), p.grad) for p in state.parameters(optimizer) if p.grad is not None]
-            self._triggers.gradients((state.called(name), grad) for name, grad in there)
+            self._triggers.gradients(self._gradients(key, optimizer))
+
+    def _gradients(self, key: str, optimizer: Any) -> Iterator[tuple[str, Any]]:
+        names = {id(t): state.called(name) for name, t in self._subjects.tensors().items()}
+        for p in state.parameters(optimizer):
+            if p.grad is not None:
+                yield names.get(id(p), key), p.grad
 
     def _keep(self, why: str) -> None:
         """Write the file, unless an earlier reason is the cause of this one."""
@@ -311,7 +318,8 @@ class Flight(Flown):
         self.why = why
         content = self._content()
         size = bytes_text(values.bytes_in(content))
-        print(f"wb.flight: {why} in step {self.steps[-1].number}. Writing {self.path}, {size}.", file=sys.stderr)
+        ends = " Recording ends." if self.over else ""
+        print(f"wb.flight: {why} in step {self.steps[-1].number}. Writing {self.path}, {size}.{ends}", file=sys.stderr)
         try:
             write(self.path, content)
         except OSError as error:  # the training goes on

@@ -26,6 +26,7 @@ class Triggers:
         self._spike = spike
         self._losses: deque[float] = deque(maxlen=WINDOW)
         self._why = ""  # of the step that runs
+        self.spoilt = False  # whether a loss or a gradient was not finite, so that all steps that follow are of no use
         self._cost, self._looked = 0.0, -math.inf
 
     def begin(self) -> None:
@@ -40,7 +41,7 @@ class Triggers:
             return
         for name, gradient in named:
             if due and not finite(gradient):
-                self._why = f"The gradient of {name} is not finite"
+                self._why, self.spoilt = f"The gradient of {name} is not finite", True
             elif self._conditions and (array := numpy_of(gradient) if is_tensor(gradient) else gradient.array) is not None:
                 for condition in self._conditions:
                     (health,) = fetched([(condition.names, measure(array, condition.names))])
@@ -57,6 +58,7 @@ class Triggers:
     def ended(self, step: Step) -> str:
         """Why this step is worth keeping, "" if it is not."""
         if any(not math.isfinite(loss) for loss in step.losses):
+            self.spoilt = True
             return f"The loss is {next(loss for loss in step.losses if not math.isfinite(loss))}"
         if self._why or not step.losses:
             return self._why
