@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Callable
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import numpy
@@ -18,11 +16,12 @@ from engine.serialize import safetensors
 from engine.serialize.errors import CheckpointError
 from engine.serialize.source import opened, whole
 
+from ..caller import frame, names_in
 from ..torch_models.loaded import torch
 from . import values
 from .flown import Flown
 from .log import Log, Step
-from .replay import Code
+from .replay import Code, Program, among
 from .state import Subjects
 from .values import Copy
 
@@ -38,7 +37,7 @@ def written(log: Log, program: Code, why: str, subjects: Subjects) -> dict[str, 
     return {
         "flight": VERSION,
         "why": why,
-        "program": fingerprint(program),
+        "program": program.fingerprint(),
         "versions": _versions(),
         "threads": engine.get_num_threads(),
         "left out": dict(subjects.left_out),
@@ -57,16 +56,6 @@ def _versions() -> dict[str, str]:
     lib = torch()
     found = {"gradient-workbench": engine.__version__, "python": platform.python_version(), "numpy": numpy.__version__}
     return found | ({"torch": str(lib.__version__)} if lib is not None else {})
-
-
-def fingerprint(program: Code) -> dict[str, str]:
-    """The name of the program's file or function, and a digest of its source: enough to tell whether another program is the same."""
-    name = Path(program.code.co_filename).name
-    return {
-        "file": "" if name.startswith("<") or not name.endswith(".py") or program.in_cell else name,
-        "function": program.code.co_qualname,
-        "sha256": hashlib.sha256(program.source().encode()).hexdigest(),
-    }
 
 
 def _changed(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
@@ -99,7 +88,7 @@ class Opened(Flown):
         self._log = Log(len(body["steps"]))
         self._log.curve.extend((int(n), float(loss)) for n, loss in body["curve"])
         self._log.steps.extend(Step(**one) for one in body["steps"])
-        self._fingerprint = body["program"]
+        self.fingerprint, self.threads = body["program"], body["threads"]
 
     @property
     def steps(self) -> list[Step]:
@@ -109,12 +98,21 @@ class Opened(Flown):
     def curve(self) -> numpy.ndarray:
         return numpy.array(self._log.curve, numpy.float64).reshape(-1, 2)
 
+    def _chosen(self, program: Program | None) -> Any:
+        found = among(names_in(frame()), self.fingerprint) if program is None else program
+        if found is None:
+            raise ValueError(
+                "Which program? Give the path of the script, or the function that trains: repeat(program='train.py'). "
+                "For a cell of a notebook, run that cell first."
+            )
+        return found
+
     def _before(self, number: int) -> list[Step]:
         return self._log.before(number)
 
     def __repr__(self) -> str:
         steps = self.steps
-        program = " ".join(self._fingerprint[k] for k in ("file", "function") if self._fingerprint[k] not in ("", "<module>")) or "a cell"
+        program = " ".join(self.fingerprint[k] for k in ("file", "function") if self.fingerprint[k] not in ("", "<module>")) or "a cell"
         lines = [f"{self.why}, in step {steps[-1].number} of {program}.", f"Steps {steps[0].number} to {steps[-1].number}:"]
         lines += [f"  {step}" for step in steps[-10:]]
         if self.left_out:

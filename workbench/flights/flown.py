@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import bisect
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
+
+import engine
 
 from ..caller import frame, names_in
 from ..recording.recording import KEEP
@@ -28,12 +30,14 @@ class Repeated:
         error: the exception that it raised now, "" without one.
         differs: what is not as it was, "" if everything is, bit for bit.
         compared: what was compared.
+        notes: what is not as it was when the step was recorded, and may be why it differs.
         session: the recording, with its graph, values and backward passes.
     """
 
-    def __init__(self, step: Step, again: Step, session: ShownSession | None) -> None:
+    def __init__(self, step: Step, again: Step, session: ShownSession | None, notes: Sequence[str] = ()) -> None:
         self.step, self.losses, self.error, self.session = step, again.losses, again.error, session
         self.differs, self.compared = _difference(step, again)
+        self.notes = list(notes)
 
     @property
     def same(self) -> bool:
@@ -43,7 +47,7 @@ class Repeated:
     def __repr__(self) -> str:
         raised = f" It raised {self.error}." if self.error else ""
         how = f"equal to the original bit for bit ({self.compared})" if self.same else f"not as it was: {self.differs}"
-        return f"{self.step}, repeated: {how}.{raised}"
+        return " ".join([f"{self.step}, repeated: {how}.{raised}", *([] if self.same else self.notes)])
 
 
 def _difference(step: Step, again: Step) -> tuple[str, str]:
@@ -75,9 +79,13 @@ class Flown:
         steps: the steps that can be repeated, oldest first.
         why: what made the recorder keep them; "" if nothing did.
         curve: numbers of steps and their losses, as an array of shape (steps, 2).
+        fingerprint: the name of the program's file or function, and a digest of its text.
+        threads: the number of threads of an op.
     """
 
     why: str = ""
+    fingerprint: Mapping[str, str]
+    threads: int
     _program: Code | None = None
 
     @property
@@ -92,7 +100,7 @@ class Flown:
         """The steps from a snapshot up to that one."""
         raise NotImplementedError
 
-    def _given(self, program: Program | None) -> Any:
+    def _chosen(self, program: Program | None) -> Any:
         if program is None and self._program is None:
             raise ValueError("Which program? Give the path of the script, or the function that trains: repeat(program='train.py').")
         return self._program if program is None else program
@@ -126,7 +134,13 @@ class Flown:
         steps = self._before(self._wrong(program) if step is None else self._number(step))
         replay = self._run(program, Replay(steps, keep))
         assert replay.again is not None
-        return Repeated(steps[-1], replay.again, replay.session)
+        return Repeated(steps[-1], replay.again, replay.session, self._notes(replay))
+
+    def _notes(self, replay: Replay) -> Iterator[str]:
+        if replay.program is not None and replay.program.fingerprint()["sha256"] != self.fingerprint["sha256"]:
+            yield "The code around its loop has changed."
+        if (here := engine.get_num_threads()) != self.threads:
+            yield f"It was recorded with {self.threads} threads, and there are {here} now: sums are in another order."
 
     def _wrong(self, program: Program | None) -> int:
         """The number of the last step; if its loss is not finite because of a parameter, of the step that made that parameter so."""
@@ -221,7 +235,7 @@ class Flown:
         self._run(program, Replay(steps, before=before))
 
     def _run(self, program: Program | None, replay: Replay) -> Replay:
-        found, here = self._given(program), self._here()
+        found, here = self._chosen(program), self._here()
         before, chance = None if here is None else Moment.of(here), state.random_state()
         try:
             replay.run(found)

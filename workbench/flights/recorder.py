@@ -58,6 +58,7 @@ class Flight(Flown):
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
         self._program = Code(frame)
+        self.fingerprint, self.threads = self._program.fingerprint(), engine.get_num_threads()
         self._sites: dict[tuple, int] = {}
         self._step: Step | None = None  # that runs now
         self._replay: replay.Replay | None = None
@@ -126,7 +127,7 @@ class Flight(Flown):
         self._thread = threading.get_ident()
         self._replay = replay.active
         if self._replay is not None and self._replay.subjects is None:
-            self._replay.subjects = self._subjects
+            self._replay.subjects, self._replay.program = self._subjects, self._program
         with contextlib.ExitStack() as stack:
             lib = torch()
             for tensor in (engine.Tensor, *([lib.Tensor] if lib is not None else [])):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import linecache
 import os
 import runpy
 import sys
 import traceback
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import CellType, CodeType, FrameType, FunctionType
 from typing import Any
@@ -38,6 +40,7 @@ class Replay:
         again: the last one as it ran now; None until it has begun.
         session: the recording of the last step.
         subjects: the program's model, optimizer, ... of this run.
+        program: the code that ran now.
     """
 
     def __init__(self, steps: Sequence[Step], keep: int = KEEP, before: Callable[[Step, Subjects], bool] | None = None) -> None:
@@ -45,6 +48,7 @@ class Replay:
         self.again: Step | None = None
         self.session: ShownSession | None = None
         self.subjects: Subjects | None = None
+        self.program: Code | None = None
         self._at = 0
         self._running: Step | None = None
         self._keep, self._before = keep, before
@@ -189,12 +193,11 @@ class Code:
         """Whether it is a cell of a notebook."""
         return "__IPYTHON__" in self.globals or "get_ipython" in self.globals
 
-    def source(self) -> str:
-        """The text of the code, "" if it is not known."""
-        try:
-            return inspect.getsource(self.code)
-        except OSError:
-            return ""
+    def fingerprint(self) -> dict[str, str]:
+        """The name of the program's file or function, and a digest of its source: enough to tell whether another program is the same."""
+        name = os.path.basename(self.code.co_filename)
+        file = name if name.endswith(".py") and not self.in_cell else ""
+        return {"file": file, "function": self.code.co_qualname, "sha256": _source_digest(self.code)}
 
     def __call__(self) -> None:
         """Run it again. The variables of its module are set to what they were afterwards."""
@@ -207,6 +210,34 @@ class Code:
             for name in self.globals.keys() - before.keys():
                 del self.globals[name]
             self.globals.update(before)
+
+
+def digest(source: str) -> str:
+    """A digest of a program's text."""
+    return hashlib.sha256(source.strip().encode()).hexdigest()
+
+
+def _source_digest(code: CodeType) -> str:
+    if code.co_name == "<module>":
+        return digest("".join(linecache.getlines(code.co_filename)))
+    try:
+        return digest(inspect.getsource(code))
+    except OSError:  # code without a file
+        return ""
+
+
+def among(names: Mapping[str, Any], fingerprint: Mapping[str, str]) -> Program | None:
+    """The program with that fingerprint: a function without arguments among the variables, or a cell that this kernel has run."""
+    found = names.get(fingerprint["function"])
+    if isinstance(found, FunctionType) and not found.__code__.co_argcount and _source_digest(found.__code__) == fingerprint["sha256"]:
+        return found
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    for number, cell in reversed([*enumerate(shell.user_ns.get("In", ()))] if shell is not None else []):
+        text = shell.transform_cell(cell)
+        if digest(text) == fingerprint["sha256"]:
+            code = compile(text, shell.compile.cache(text, number, cell), "exec")
+            return lambda: exec(code, dict(shell.user_ns))
+    return None
 
 
 def _by_name(code: CodeType) -> tuple[str, ...]:
