@@ -170,15 +170,17 @@ class Flight(Flown):
             yield from self._replay.items(site, self._program.code, self._again, self._ended_again)
             return
         del frame
-        iterator = self._fetched(iterate)
+        iterator, step = self._fetched(iterate), None
         try:
             while (item := self._fetched(lambda: next(iterator, _END))) is not _END:
                 self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
+                step = self._step
                 yield item
                 self._end()
         except GeneratorExit:  # by `break` or by an exception
-            self._finish()
-            self._left, self._step = self._step, None
+            if self._step is step:
+                self._finish()
+                self._left, self._step = self._step, None
             raise
         finally:
             self._after = self._subjects.mark()

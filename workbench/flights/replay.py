@@ -107,6 +107,8 @@ class Replay:
 
     def _turned(self, ended: Callable[[], None]) -> None:
         """The turn of a step has ended."""
+        if self._running is None:
+            return
         if self._running is self.steps[-1]:
             assert self.again is not None and self.subjects is not None
             self.again.sums = sums(self.subjects)
@@ -116,8 +118,7 @@ class Replay:
 
     def leave(self, ended: Callable[[], None]) -> None:
         """The program leaves the block: in the middle of a turn, if it asked for its batch with `next()`."""
-        if self._running is not None:
-            self._turned(ended)
+        self._turned(ended)
         if self._at == len(self.steps):
             raise Done
 

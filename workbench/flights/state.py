@@ -135,7 +135,7 @@ class Subjects:
 
     def _groups(self, optimizer: Any) -> list[list[str]]:
         """The names of the parameters of each group."""
-        names = {id(t): name for name, t in self._named() if not _is_lazy(t)}
+        names = {id(t): name for name, t in self.tensors().items()}
         return [[names.get(id(p), "") for p in group["params"]] for group in optimizer.param_groups]
 
     def _copied(self, value: Any, path: str = "", shared: bool = False) -> Any:
