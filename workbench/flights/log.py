@@ -31,6 +31,8 @@ class Step:
         random: the random states after the batch was made.
         small: learning rates, modes, schedulers.
         variables: copies of the loop's numbers and small tensors.
+        parts: what loops within the step got that began in an earlier one, by the place of the loop, with the random states then.
+        idle: loops that had trained nothing: those over validation data.
         whole: a snapshot of all tensors; None for most steps.
         slot: the number of the memory that the snapshot is in.
         gradients: the gradients that were there before the first backward pass; only with a snapshot.
@@ -46,6 +48,8 @@ class Step:
     random: dict[str, Any]
     small: dict[str, Any]
     variables: dict[str, Any]
+    parts: dict[str, Any] = field(default_factory=dict)
+    idle: list[int] = field(default_factory=list)
     whole: dict[str, Any] | None = None
     slot: int = -1
     gradients: dict[str, Any] = field(default_factory=dict)
@@ -101,7 +105,7 @@ class Log:
     @property
     def bytes(self) -> int:
         """The bytes of all tensors and arrays that are kept."""
-        return sum(bytes_in([one.item, one.random, one.small, one.variables, one.whole, one.gradients]) for one in self.steps)
+        return sum(bytes_in([one.item, one.parts, one.random, one.small, one.variables, one.whole, one.gradients]) for one in self.steps)
 
     def drop(self, step: Step) -> None:
         """Take back the step that was added last, as it trained nothing."""

@@ -33,6 +33,7 @@ from .triggers import Triggers
 SHARE = 0.02  # of the time, at most, is spent on snapshots
 ROOM = 64 << 20  # bytes of batches after which a new snapshot is taken, so that the old ones can go
 EVERY = 1 << 18  # bytes of all tensors up to which each step gets its checksums
+FEW = 8  # items of a loop within a step that are kept until it is known whether it goes on in the next one
 _END = object()
 
 
@@ -57,6 +58,7 @@ class Flight(Flown):
         self._log = Log(keep)
         self._program = Code(frame)
         self._sites: dict[tuple, int] = {}
+        self._idle: set[int] = set()  # those that have trained nothing so far
         self._step: Step | None = None  # that runs now
         self._replay: replay.Replay | None = None
         self._trained = False  # whether the step has run a backward pass or the optimizer
@@ -160,16 +162,20 @@ class Flight(Flown):
 
     def turns(self, iterate: Callable[[], Iterator]) -> Iterator[Any]:
         """Yield the items of an iterator, each as a step; as they are within another step, or as a part of its batch."""
-        if self._step is not None or self._fetching:
+        if self._fetching:
             yield from iterate()
             return
         frame = variables.users(sys._getframe(1))
         assert frame is not None
+        if self._step is not None:
+            yield from self._within(iterate, f"{frame.f_code.co_qualname}:{frame.f_lineno - frame.f_code.co_firstlineno}")
+            return
         site = self._sites.setdefault((frame.f_code, frame.f_lineno), len(self._sites))
         if self._replay is not None:
-            yield from self._replay.items(site, self._program.code, self._again, self._ended_again)
+            yield from self._replay.items(site, iterate, self._program.code, self._again, self._ended_again)
             return
         del frame
+        self._idle.add(site)
         iterator, step = self._fetched(iterate), None
         try:
             while (item := self._fetched(lambda: next(iterator, _END))) is not _END:
@@ -184,6 +190,22 @@ class Flight(Flown):
             raise
         finally:
             self._after = self._subjects.mark()
+
+    def _within(self, iterate: Callable[[], Iterator], place: str) -> Iterator[Any]:
+        """A loop within a step. If it goes on in the next one, as the second loader of `zip(a, b)` does, its items are parts of the batch."""
+        if self._replay is not None:
+            yield from self._replay.parts(place, iterate)
+            return
+        began, first = self._step, []
+        for item in iterate():
+            if (step := self._step) is began and len(first) <= FEW:
+                first.append([values.copied(item, self._subjects.lost, "batch"), state.random_state()])
+            elif step is not began and step is not None:
+                if began is not None and len(first) <= FEW:
+                    began.parts.setdefault(place, []).extend(first)
+                began = None
+                step.parts.setdefault(place, []).append([values.copied(item, self._subjects.lost, "batch"), state.random_state()])
+            yield item
 
     def _fetched(self, fetch: Callable[[], Any]) -> Any:
         self._fetching = True
@@ -264,6 +286,8 @@ class Flight(Flown):
             self._log.drop(step)
             return
         self._count += 1
+        self._idle.discard(step.site)
+        step.idle = sorted(self._idle)
         if step.losses:
             self._log.curve.append((step.number, step.loss))
         why = self._triggers.ended(step) or (step.error and f"It raised {step.error}") or self._asked

@@ -47,6 +47,7 @@ class Replay:
         self.subjects: Subjects | None = None
         self._at = 0
         self._running: Step | None = None
+        self._parts: dict[str, list] = {}
         self._keep, self._visit = keep, visit
         self._watch: ModuleWatch | None = None
 
@@ -62,6 +63,9 @@ class Replay:
             done = True
         except BaseException as error:
             if self.again is None or self.again.number != self.steps[-1].number:
+                error.add_note(
+                    f"This was raised before step {self.steps[-1].number} was reached. Loops that train get no batches until then."
+                )
                 raise
             raised = error  # of the step itself, as in the original run or new
             self.again.error = said(error)
@@ -73,13 +77,16 @@ class Replay:
             where = "its loop" if self.subjects is not None else "a block `with wb.flight(...)`"
             raise RuntimeError(f"The program ended without reaching {where}, so step {self.steps[-1].number} was not repeated.")
 
-    def items(self, site: int, code: CodeType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
-        """What a loop of the program gets: the recorded batches, if it is the loop that they belong to, else nothing."""
+    def items(
+        self, site: int, iterate: Callable[[], Iterator], code: CodeType, begun: Callable[[Step], None], ended: Callable[[], None]
+    ) -> Iterator[Any]:
+        """What a loop of the program gets: the recorded batches, if it is the loop that they belong to; its own if it only validates."""
         assert self.subjects is not None
         while True:
             if self._at == len(self.steps):
                 raise Done
             if self.steps[self._at].site != site:
+                yield from iterate() if site in self.steps[-1].idle else ()
                 return
             step = self.steps[self._at]
             self.again = Step(step.number, site, None, {}, {}, {})
@@ -97,13 +104,29 @@ class Replay:
             del here
             begun(self.again)
             state.put_random_state(step.random)
-            self._running = step
+            self._running, self._parts = step, {place: list(parts) for place, parts in step.parts.items()}
             try:
                 yield item
             except GeneratorExit:  # by `break` or by an exception
                 self._turned(ended)
                 return
             self._turned(ended)
+
+    def parts(self, place: str, iterate: Callable[[], Iterator]) -> Iterator[Any]:
+        """What a loop within a step gets: what is recorded of it in this step, else its own items."""
+        own = None
+        while True:
+            if self._parts.get(place):
+                item, chance = self._parts[place].pop(0)
+                item = values.made(item)
+                state.put_random_state(chance)
+            else:
+                own = iterate() if own is None else own
+                try:
+                    item = next(own)
+                except StopIteration:
+                    return
+            yield item
 
     def _turned(self, ended: Callable[[], None]) -> None:
         """The turn of a step has ended."""

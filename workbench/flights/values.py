@@ -154,7 +154,9 @@ def made(copy: Any) -> Any:
         return found.requires_grad_() if copy.get("grad") else found
     if kind == "sparse":
         lib, parts = torch() if copy["torch"] else engine, made(value)
-        return lib.sparse_coo_tensor(parts["indices"], parts["values"], parts["shape"], is_coalesced=copy["coalesced"])
+        return lib.sparse_coo_tensor(
+            parts["indices"], parts["values"], parts["shape"], is_coalesced=copy["coalesced"], check_invariants=True
+        )
     if kind == "named":
         return _named(copy["name"], copy["fields"])._make(made(value))
     if kind == "pairs":
