@@ -74,7 +74,7 @@ class Flight(Flown):
         self._versions: tuple = ()  # of the tensors when the step began
         self._thread = 0
         self._taken, self._cost, self._batches = 0.0, 0.0, 0  # when the last snapshot was taken, its cost, bytes of batches since
-        self._after: tuple | None = None  # the mark of the state when the last loop ended
+        self._after: str | None = None  # the mark of the state when the last loop ended
         self._stack = contextlib.ExitStack()
 
     # -- what users read ---------------------------------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ class Flight(Flown):
             self._after = self._subjects.mark()
 
     def _within(self, iterate: Callable[[], Iterator], place: str) -> Iterator[Any]:
-        """A loop within a step. If it goes on in the next one, as the second loader of `zip(a, b)` does, its items are parts of the batch."""
+        """A loop within a step. If it goes on in the next one, as that of `b` in `zip(a, b)`, its items are parts of the batch."""
         if self._replay is not None:
             yield from self._replay.parts(place, iterate)
             return

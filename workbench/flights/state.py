@@ -94,11 +94,14 @@ class Subjects:
         """How often each tensor has been written: equal numbers mean equal values."""
         return tuple(t._version for t in self.tensors().values())
 
-    def mark(self) -> tuple:
-        """Changes when the state does, without looking at the values of tensors."""
+    def mark(self) -> str:
+        """Changes when the state does. Of tensors, samples are looked at as well, as writes to `.data` do not count as versions."""
         tensors = self.tensors().values()
-        rest = [x.state_dict() for x in self.others.values()], self.values, [vars(x) for x in self.objects.values()]
-        return self.versions(), tuple(map(id, tensors)), values.digest(self._copied(rest))
+        kept = [list(o.state.get(p, {}).values()) for o in self.optimizers.values() for p in parameters(o)]
+        own = [[id(x), x._version] if hasattr(x, "_version") else x for x in [*tensors, *(x for state in kept for x in state)]]
+        large = [copy for x in self.others.values() if values.bytes_in(copy := self._copied(x.state_dict())) > SMALL]  # others: see `small`
+        rest = [self.values, [vars(x) for x in self.objects.values()], [values.sample(x) for x in tensors]]
+        return values.digest([self._copied([own, rest]), large, [self._groups(o) for o in self.optimizers.values()]])
 
     # -- copies ----------------------------------------------------------------------------------------------------------------
 
