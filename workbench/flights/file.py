@@ -62,6 +62,7 @@ def fingerprint(program: Code) -> dict[str, str]:
     return {
         "file": "" if name.startswith("<") or not name.endswith(".py") or program.in_cell else name,
         "function": program.code.co_qualname,
+        "block": program.block,
         "sha256": hashlib.sha256(program.source().encode()).hexdigest(),
     }
 
@@ -97,6 +98,7 @@ class Opened(Flown):
         self._log.curve.extend((int(n), float(loss)) for n, loss in body["curve"])
         self._log.steps.extend(Step(**one) for one in body["steps"])
         self._fingerprint = body["program"]
+        self._block = self._fingerprint["block"]
 
     @property
     def steps(self) -> list[Step]:

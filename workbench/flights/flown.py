@@ -63,7 +63,9 @@ def _difference(step: Step, again: Step) -> tuple[str, str]:
         order = sorted(step.sums, key=lambda name: not name.endswith(".grad"))
         if (name := next((name for name in order if step.sums[name] != again.sums[name]), None)) is not None:
             return f"{state.called(name)} has other values", "tensors"
-    return "", ", ".join(compared) or "nothing"
+    return (
+        ("", ", ".join(compared)) if compared else ("nothing is known of the original: it had no loss, and is too large for checksums", "")
+    )
 
 
 class Flown:
@@ -76,6 +78,7 @@ class Flown:
     """
 
     why: str = ""
+    _block: str
     _program: Code | None = None
 
     @property
@@ -121,7 +124,7 @@ class Flown:
             RuntimeError: the program is another one, or does not get to its loop.
         """
         steps = self._before(self._number(step))
-        replay = self._run(program, Replay(steps, keep))
+        replay = self._run(program, Replay(steps, self._block, keep))
         assert replay.again is not None
         return Repeated(steps[-1], replay.again, replay.session)
 
@@ -180,7 +183,7 @@ class Flown:
             finally:
                 before.put(here)
         else:
-            self._run(program, Replay(steps, visit=visit))
+            self._run(program, Replay(steps, self._block, visit=visit))
         return found[0]
 
     def _moment(self, steps: Sequence[Step], program: Program | None) -> Moment:
@@ -189,7 +192,7 @@ class Flown:
         if len(steps) == 1:
             return Moment(step.whole or {}, step.small, step.gradients, step.random)
         found: list[Moment] = []
-        self._run(program, Replay(steps, visit=lambda subjects: found.append(Moment.of(subjects))))
+        self._run(program, Replay(steps, self._block, visit=lambda subjects: found.append(Moment.of(subjects))))
         return found[0]
 
     def _run(self, program: Program | None, replay: Replay) -> Replay:

@@ -57,6 +57,7 @@ class Flight(Flown):
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
         self._program = Code(frame)
+        self._block = self._program.block
         self._sites: dict[tuple, int] = {}
         self._idle: set[int] = set()  # those that have trained nothing so far
         self._step: Step | None = None  # that runs now
@@ -124,7 +125,7 @@ class Flight(Flown):
     def __enter__(self) -> Flight:
         self._thread = threading.get_ident()
         self._replay = replay.active
-        if self._replay is not None and self._replay.subjects is None:
+        if self._replay is not None and self._replay.subjects is None and self._program.block == self._replay.block:
             self._replay.subjects = self._subjects
         with contextlib.ExitStack() as stack:
             lib = torch()
@@ -142,7 +143,7 @@ class Flight(Flown):
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._stack.close()
         if self._replay is not None:
-            if error is None:
+            if error is None and self._replay.subjects is self._subjects:
                 self._replay.leave(self._ended_again)
             return
         step, self._left = self._step or self._left, None
@@ -172,7 +173,8 @@ class Flight(Flown):
             return
         site = self._sites.setdefault((frame.f_code, frame.f_lineno), len(self._sites))
         if self._replay is not None:
-            yield from self._replay.items(site, iterate, self._program.code, self._again, self._ended_again)
+            if self._replay.subjects is self._subjects:
+                yield from self._replay.items(site, iterate, self._program.code, self._again, self._ended_again)
             return
         del frame
         self._idle.add(site)
@@ -180,8 +182,8 @@ class Flight(Flown):
         try:
             while (item := self._fetched(lambda: next(iterator, _END))) is not _END:
                 self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
-                step = self._step
-                yield item
+                step, batch, item = self._step, [item], None
+                yield batch.pop()  # nothing else refers to it
                 self._end()
         except GeneratorExit:  # by `break` or by an exception
             if self._step is step:

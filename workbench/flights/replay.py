@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import dis
 import inspect
 import os
 import runpy
 import sys
 import traceback
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import CellType, CodeType, FrameType, FunctionType
+from copy import copy
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from ..base import frames
@@ -35,13 +38,14 @@ class Replay:
 
     Attributes:
         steps: the recorded steps, which begin with a snapshot.
+        block: which block they belong to, as in `Code`.
         again: the last one as it ran now; None until it has begun.
         session: the recording of the last step.
         subjects: the program's model, optimizer, ... of this run.
     """
 
-    def __init__(self, steps: Sequence[Step], keep: int = KEEP, visit: Callable[[Subjects], Any] | None = None) -> None:
-        self.steps = list(steps)
+    def __init__(self, steps: Sequence[Step], block: str, keep: int = KEEP, visit: Callable[[Subjects], Any] | None = None) -> None:
+        self.steps, self.block = list(steps), block
         self.again: Step | None = None
         self.session: ShownSession | None = None
         self.subjects: Subjects | None = None
@@ -86,13 +90,16 @@ class Replay:
             if self._at == len(self.steps):
                 raise Done
             if self.steps[self._at].site != site:
-                yield from iterate() if site in self.steps[-1].idle else ()
+                if site in self.steps[-1].idle:
+                    yield from iterate()
+                else:  # its variables may be used behind it
+                    variables.put(variables.chain(sys._getframe(1), code), self.steps[self._at].variables, {})
                 return
             step = self.steps[self._at]
             self.again = Step(step.number, site, None, {}, {}, {})
             here = variables.chain(sys._getframe(1), code)
             self._put(step, here)
-            item = values.made(step.item)
+            batch = [values.made(step.item)]
             last = step is self.steps[-1]
             if last and self._visit is not None:
                 state.put_random_state(step.random)
@@ -106,7 +113,7 @@ class Replay:
             state.put_random_state(step.random)
             self._running, self._parts = step, {place: list(parts) for place, parts in step.parts.items()}
             try:
-                yield item
+                yield batch.pop()  # nothing else refers to it
             except GeneratorExit:  # by `break` or by an exception
                 self._turned(ended)
                 return
@@ -191,11 +198,18 @@ def sums(subjects: Subjects) -> dict[str, int]:
 
 
 class Code:
-    """A program that is known from the frame of its `with wb.flight(...)` block: a cell, a script, or a function with its arguments."""
+    """A program that is known from the frame of its `with wb.flight(...)` block: a cell, a script, or a function with its arguments.
+
+    Attributes:
+        block: the function, and how often the name `flight` is read in it before the block: that holds when other lines change.
+    """
 
     def __init__(self, frame: FrameType) -> None:
         self.code: CodeType = frame.f_code
         self.globals = frame.f_globals
+        before = (one for one in dis.get_instructions(self.code) if one.offset < frame.f_lasti)
+        self.block = f"{self.code.co_qualname} {sum(one.argval == 'flight' and one.opname.startswith('LOAD_') for one in before)}"
+        self._outer: list[dict] = [self.globals]  # what the program can change although it is run again
         self._call: Callable[[], Any] = lambda: exec(self.code, self.globals)
         if frames.is_function(frame):
             local = dict(frames.variables(frame))
@@ -205,6 +219,8 @@ class Code:
             cells = tuple(CellType(local[name]) if name in local else CellType() for name in self.code.co_freevars)
             function = FunctionType(self.code, self.globals, closure=cells)  # its cells are copies: the user's variables stay as they are
             self._call = lambda: function(*given, **named)
+            outer = {name: local[name] for name in (*self.code.co_varnames[: len(given)], *named, *self.code.co_freevars) if name in local}
+            self._outer += [outer, *(vars(x) for x in outer.values() if hasattr(x, "__dict__") and not isinstance(x, (type, ModuleType)))]
 
     @property
     def in_cell(self) -> bool:
@@ -219,16 +235,17 @@ class Code:
             return ""
 
     def __call__(self) -> None:
-        """Run it again. The variables of its module are set to what they were afterwards."""
+        """Run it again. The variables of its module and its arguments' attributes are as before afterwards, and the items of containers."""
         if self.code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             raise RuntimeError(f"{self.code.co_name} cannot be called again: give the program, as in flight.repeat(program=train).")
-        before = dict(self.globals)
+        before = [(names, dict(names)) for names in self._outer]
+        inner = [x for _, names in before for name, x in names.items() if type(x) in (list, dict, set, deque) and not name.startswith("__")]
+        before += [(x, copy(x)) for x in inner]
         try:
             self._call()
         finally:
-            for name in self.globals.keys() - before.keys():
-                del self.globals[name]
-            self.globals.update(before)
+            for x, content in before:
+                values.fill(x, content)
 
 
 def _by_name(code: CodeType) -> tuple[str, ...]:

@@ -98,10 +98,12 @@ class Subjects:
         """Changes when the state does. Of tensors, samples are looked at as well, as writes to `.data` do not count as versions."""
         tensors = self.tensors().values()
         kept = [list(o.state.get(p, {}).values()) for o in self.optimizers.values() for p in parameters(o)]
+        kinds = lambda path, x: type(x).__name__  # noqa: E731  of what has no plain form
         own = [[id(x), x._version] if hasattr(x, "_version") else x for x in [*tensors, *(x for state in kept for x in state)]]
-        large = [copy for x in self.others.values() if values.bytes_in(copy := self._copied(x.state_dict())) > SMALL]  # others: see `small`
+        others = [values.copied(x.state_dict(), kinds) for x in self.others.values()]
+        large = [copy for copy in others if values.bytes_in(copy) > SMALL]  # the others are in `small`
         rest = [self.values, [vars(x) for x in self.objects.values()], [values.sample(x) for x in tensors]]
-        return values.digest([self._copied([own, rest]), large, [self._groups(o) for o in self.optimizers.values()]])
+        return values.digest([values.copied([own, rest], kinds), large, [self._groups(o) for o in self.optimizers.values()]])
 
     # -- copies ----------------------------------------------------------------------------------------------------------------
 

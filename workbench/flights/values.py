@@ -263,14 +263,14 @@ def put(copy: Any, target: Any) -> None:
         target.bit_generator.state = made(value)
     elif kind == "states":
         target.set_state(made(value))
-    elif isinstance(target, list):
-        target[:] = made(copy)
-    elif isinstance(target, deque):
-        target.clear()
-        target.extend(made(copy))
     else:
-        target.clear()
-        target.update(made(copy))
+        fill(target, made(copy))
+
+
+def fill(target: Any, content: Any) -> None:
+    """Give a list, dict, set or deque the items of another one."""
+    target.clear()
+    (target.extend if isinstance(target, list | deque) else target.update)(content)
 
 
 def _dense(tensor: Any) -> bool:
