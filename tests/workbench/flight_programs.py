@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import deque, namedtuple
+from collections import UserList, deque, namedtuple
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import partial
@@ -19,7 +19,7 @@ import numpy
 import workbench as wb
 
 KINDS: dict[str, Callable[[Any, str], Any]] = {}
-SEEN: list[list[bytes]] = []  # what each step copied
+SEEN: UserList[list[bytes]] = UserList()  # what each step copied; the items of a list would be as before after a repetition
 
 
 def kind(program: Callable) -> Callable:

@@ -69,7 +69,9 @@ def _difference(step: Step, again: Step) -> tuple[str, str]:
         order = sorted(step.sums, key=lambda name: not name.endswith(".grad"))
         if (name := next((name for name in order if step.sums[name] != again.sums[name]), None)) is not None:
             return f"{state.called(name)} has other values", "tensors"
-    return "", ", ".join(compared) or "nothing"
+    return (
+        ("", ", ".join(compared)) if compared else ("nothing is known of the original: it had no loss, and is too large for checksums", "")
+    )
 
 
 class Flown:
@@ -132,7 +134,7 @@ class Flown:
             RuntimeError: the program is another one, or does not get to its loop.
         """
         steps = self._before(self._wrong(program) if step is None else self._number(step))
-        replay = self._run(program, Replay(steps, keep))
+        replay = self._run(program, Replay(steps, self.fingerprint["block"], keep))
         assert replay.again is not None
         return Repeated(steps[-1], replay.again, replay.session, self._notes(replay))
 
@@ -154,7 +156,7 @@ class Flown:
                 found.append(step.number)
             return bool(found) or step is steps[-1]
 
-        self._run(program, Replay(steps, before=spoilt))
+        self._run(program, Replay(steps, self.fingerprint["block"], before=spoilt))
         return steps[-1].number if not found else max(found[0] - 1, steps[0].number)
 
     def resume(self, step: int | Step | None = None, into: Sequence[Any] | None = None, program: Program | None = None) -> Step:
@@ -232,7 +234,7 @@ class Flown:
                 look(subjects)
             return step is steps[-1]
 
-        self._run(program, Replay(steps, before=before))
+        self._run(program, Replay(steps, self.fingerprint["block"], before=before))
 
     def _run(self, program: Program | None, replay: Replay) -> Replay:
         found, here = self._chosen(program), self._here()

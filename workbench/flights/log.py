@@ -32,6 +32,8 @@ class Step:
         random: the random states after the batch was made.
         small: learning rates, modes, schedulers.
         variables: copies of the loop's numbers and small tensors.
+        parts: what loops within the step got that began in an earlier one, by the place of the loop, with the random states then.
+        idle: loops that had trained nothing: those over validation data.
         whole: a snapshot of all tensors; None for most steps.
         slot: the number of the memory that the snapshot is in.
         gradients: the gradients that were there before the first backward pass; only with a snapshot.
@@ -47,6 +49,8 @@ class Step:
     random: dict[str, Any]
     small: dict[str, Any]
     variables: dict[str, Any]
+    parts: dict[str, Any] = field(default_factory=dict)
+    idle: list[int] = field(default_factory=list)
     whole: dict[str, Any] | None = None
     slot: int = -1
     gradients: dict[str, Any] = field(default_factory=dict)

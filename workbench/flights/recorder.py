@@ -33,6 +33,7 @@ from .triggers import Triggers
 SHARE = 0.02  # of the time, at most, is spent on snapshots
 ROOM = 0.2  # of the bytes of a snapshot: as many bytes of batches, and it is time for another one, since a file has them all
 EVERY = 1 << 18  # bytes of all tensors up to which each step gets its checksums
+FEW = 8  # items of a loop within a step that are kept until it is known whether it goes on in the next one
 _END = object()
 
 
@@ -57,9 +58,10 @@ class Flight(Flown):
         self._subjects = Subjects(given, names_in(frame))
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
-        self._program = Code(frame)
+        self._program: Code = Code(frame)
         self.fingerprint, self.threads = self._program.fingerprint(), engine.get_num_threads()
         self._sites: dict[tuple, int] = {}
+        self._idle: set[int] = set()  # those that have trained nothing so far
         self._step: Step | None = None  # that runs now
         self._replay: replay.Replay | None = None
         self._trained = False  # whether the step has run a backward pass or the optimizer
@@ -76,7 +78,7 @@ class Flight(Flown):
         self._thread = 0
         self._taken, self._cost, self._batches = 0.0, 0.0, 0  # when the last snapshot was taken, its cost, bytes of batches since
         self._room = 0.0  # bytes of batches until the next one
-        self._after: tuple | None = None  # the mark of the state when the last loop ended
+        self._after: str | None = None  # the mark of the state when the last loop ended
         self._stack = contextlib.ExitStack()
 
     # -- what users read ---------------------------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ class Flight(Flown):
     def __enter__(self) -> Flight:
         self._thread = threading.get_ident()
         self._replay = replay.active
-        if self._replay is not None and self._replay.subjects is None:
+        if self._replay is not None and self._replay.subjects is None and self._program.block == self._replay.block:
             self._replay.subjects, self._replay.program = self._subjects, self._program
         with contextlib.ExitStack() as stack:
             lib = torch()
@@ -144,7 +146,7 @@ class Flight(Flown):
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         self._stack.close()
         if self._replay is not None:
-            if error is None:
+            if error is None and self._replay.subjects is self._subjects:
                 self._replay.leave(self._ended_again)
             return
         step, self._left = self._step or self._left, None
@@ -164,29 +166,54 @@ class Flight(Flown):
 
     def turns(self, iterate: Callable[[], Iterator]) -> Iterator[Any]:
         """Yield the items of an iterator, each as a step; as they are within another step, or as a part of its batch."""
-        if self._step is not None or self._fetching:
+        if self._fetching:
             yield from iterate()
             return
         frame = variables.users(sys._getframe(1))
         assert frame is not None
+        if self._step is not None:
+            yield from self._within(iterate, f"{frame.f_code.co_qualname}:{frame.f_lineno - frame.f_code.co_firstlineno}")
+            return
         site = self._sites.setdefault((frame.f_code, frame.f_lineno), len(self._sites))
         if self._replay is not None:
-            yield from self._replay.items(site, self._program.code, self._again, self._ended_again)
+            if self._replay.subjects is self._subjects:
+                yield from self._replay.items(site, iterate, self._program.code, self._again, self._ended_again)
             return
         del frame
-        iterator = self._fetched(iterate)
+        self._idle.add(site)
+        iterator, step = self._fetched(iterate), None
         try:
             while (item := self._fetched(lambda: next(iterator, _END))) is not _END:
-                if not self.over:
-                    self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
-                yield item
+                if self.over:
+                    yield item
+                    continue
+                self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
+                step, batch, item = self._step, [item], None
+                yield batch.pop()  # nothing else refers to it
                 self._end()
         except GeneratorExit:  # by `break` or by an exception
-            self._finish()
-            self._left, self._step = self._step, None
+            if self._step is step:
+                self._finish()
+                self._left, self._step = self._step, None
             raise
         finally:
             self._after = self._subjects.mark()
+
+    def _within(self, iterate: Callable[[], Iterator], place: str) -> Iterator[Any]:
+        """A loop within a step. If it goes on in the next one, as that of `b` in `zip(a, b)`, its items are parts of the batch."""
+        if self._replay is not None:
+            yield from self._replay.parts(place, iterate)
+            return
+        began, first = self._step, []
+        for item in iterate():
+            if (step := self._step) is began and len(first) <= FEW:
+                first.append([values.copied(item, self._subjects.lost, "batch"), state.random_state()])
+            elif step is not began and step is not None:
+                if began is not None and len(first) <= FEW:
+                    began.parts.setdefault(place, []).extend(first)
+                began = None
+                step.parts.setdefault(place, []).append([values.copied(item, self._subjects.lost, "batch"), state.random_state()])
+            yield item
 
     def _fetched(self, fetch: Callable[[], Any]) -> Any:
         self._fetching = True
@@ -269,6 +296,8 @@ class Flight(Flown):
             self._log.drop(step)
             return
         self.count += 1
+        self._idle.discard(step.site)
+        step.idle = sorted(self._idle)
         if step.losses:
             self._log.curve.append((step.number, step.loss))
         why = self._triggers.ended(step) or (step.error and f"It raised {step.error}") or self._asked

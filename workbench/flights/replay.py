@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import inspect
 import linecache
@@ -10,9 +11,11 @@ import runpy
 import sys
 import traceback
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import CellType, CodeType, FrameType, FunctionType
+from copy import copy
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from ..base import frames
@@ -37,20 +40,22 @@ class Replay:
 
     Attributes:
         steps: the recorded steps, which begin with a snapshot.
+        block: which block they belong to, as in `Code`.
         again: the last one as it ran now; None until it has begun.
         session: the recording of the last step.
         subjects: the program's model, optimizer, ... of this run.
         program: the code that ran now.
     """
 
-    def __init__(self, steps: Sequence[Step], keep: int = KEEP, before: Callable[[Step, Subjects], bool] | None = None) -> None:
-        self.steps = list(steps)
+    def __init__(self, steps: Sequence[Step], block: str, keep: int = KEEP, before: Callable[[Step, Subjects], bool] | None = None) -> None:
+        self.steps, self.block = list(steps), block
         self.again: Step | None = None
         self.session: ShownSession | None = None
         self.subjects: Subjects | None = None
         self.program: Code | None = None
         self._at = 0
         self._running: Step | None = None
+        self._parts: dict[str, list] = {}
         self._keep, self._before = keep, before
         self._watch: ModuleWatch | None = None
 
@@ -66,6 +71,9 @@ class Replay:
             done = True
         except BaseException as error:
             if self.again is None or self.again.number != self.steps[-1].number:
+                error.add_note(
+                    f"This was raised before step {self.steps[-1].number} was reached. Loops that train get no batches until then."
+                )
                 raise
             raised = error  # of the step itself, as in the original run or new
             self.again.error = said(error)
@@ -77,19 +85,25 @@ class Replay:
             where = "its loop" if self.subjects is not None else "a block `with wb.flight(...)`"
             raise RuntimeError(f"The program ended without reaching {where}, so step {self.steps[-1].number} was not repeated.")
 
-    def items(self, site: int, code: CodeType, begun: Callable[[Step], None], ended: Callable[[], None]) -> Iterator[Any]:
-        """What a loop of the program gets: the recorded batches, if it is the loop that they belong to, else nothing."""
+    def items(
+        self, site: int, iterate: Callable[[], Iterator], code: CodeType, begun: Callable[[Step], None], ended: Callable[[], None]
+    ) -> Iterator[Any]:
+        """What a loop of the program gets: the recorded batches, if it is the loop that they belong to; its own if it only validates."""
         assert self.subjects is not None
         while True:
             if self._at == len(self.steps):
                 raise Done
             if self.steps[self._at].site != site:
+                if site in self.steps[-1].idle:
+                    yield from iterate()
+                else:  # its variables may be used behind it
+                    variables.put(variables.chain(sys._getframe(1), code), self.steps[self._at].variables, {})
                 return
             step = self.steps[self._at]
             self.again = Step(step.number, site, None, {}, {}, {})
             here = variables.chain(sys._getframe(1), code)
             self._put(step, here)
-            item = values.made(step.item)
+            batch = [values.made(step.item)]
             last = step is self.steps[-1]
             if self._before is not None:
                 state.put_random_state(step.random)
@@ -101,9 +115,9 @@ class Replay:
             del here
             begun(self.again)
             state.put_random_state(step.random)
-            self._running = step
+            self._running, self._parts = step, {place: list(parts) for place, parts in step.parts.items()}
             try:
-                yield item
+                yield batch.pop()  # nothing else refers to it
             except GeneratorExit:  # by `break` or by an exception
                 self._turned(ended)
                 return
@@ -111,8 +125,26 @@ class Replay:
                 self._stop(None)
             self._turned(ended)
 
+    def parts(self, place: str, iterate: Callable[[], Iterator]) -> Iterator[Any]:
+        """What a loop within a step gets: what is recorded of it in this step, else its own items."""
+        own = None
+        while True:
+            if self._parts.get(place):
+                item, chance = self._parts[place].pop(0)
+                item = values.made(item)
+                state.put_random_state(chance)
+            else:
+                own = iterate() if own is None else own
+                try:
+                    item = next(own)
+                except StopIteration:
+                    return
+            yield item
+
     def _turned(self, ended: Callable[[], None]) -> None:
         """The turn of a step has ended."""
+        if self._running is None:
+            return
         if self._running is self.steps[-1]:
             assert self.again is not None and self.subjects is not None
             self.again.sums = sums(self.subjects)
@@ -122,8 +154,7 @@ class Replay:
 
     def leave(self, ended: Callable[[], None]) -> None:
         """The program leaves the block: in the middle of a turn, if it asked for its batch with `next()`."""
-        if self._running is not None:
-            self._turned(ended)
+        self._turned(ended)
         if self._at == len(self.steps):
             raise Done
 
@@ -173,11 +204,18 @@ def sums(subjects: Subjects) -> dict[str, int]:
 
 
 class Code:
-    """A program that is known from the frame of its `with wb.flight(...)` block: a cell, a script, or a function with its arguments."""
+    """A program that is known from the frame of its `with wb.flight(...)` block: a cell, a script, or a function with its arguments.
+
+    Attributes:
+        block: the function, and how often the name `flight` is read in it before the block: that holds when other lines change.
+    """
 
     def __init__(self, frame: FrameType) -> None:
         self.code: CodeType = frame.f_code
         self.globals = frame.f_globals
+        before = (one for one in dis.get_instructions(self.code) if one.offset < frame.f_lasti)
+        self.block = f"{self.code.co_qualname} {sum(one.argval == 'flight' and one.opname.startswith('LOAD_') for one in before)}"
+        self._outer: list[dict] = [self.globals]  # what the program can change although it is run again
         self._call: Callable[[], Any] = lambda: exec(self.code, self.globals)
         if frames.is_function(frame):
             local = dict(frames.variables(frame))
@@ -187,6 +225,8 @@ class Code:
             cells = tuple(CellType(local[name]) if name in local else CellType() for name in self.code.co_freevars)
             function = FunctionType(self.code, self.globals, closure=cells)  # its cells are copies: the user's variables stay as they are
             self._call = lambda: function(*given, **named)
+            outer = {name: local[name] for name in (*self.code.co_varnames[: len(given)], *named, *self.code.co_freevars) if name in local}
+            self._outer += [outer, *(vars(x) for x in outer.values() if hasattr(x, "__dict__") and not isinstance(x, (type, ModuleType)))]
 
     @property
     def in_cell(self) -> bool:
@@ -197,19 +237,20 @@ class Code:
         """The name of the program's file or function, and a digest of its source: enough to tell whether another program is the same."""
         name = os.path.basename(self.code.co_filename)
         file = name if name.endswith(".py") and not self.in_cell else ""
-        return {"file": file, "function": self.code.co_qualname, "sha256": _source_digest(self.code)}
+        return {"file": file, "function": self.code.co_qualname, "block": self.block, "sha256": _source_digest(self.code)}
 
     def __call__(self) -> None:
-        """Run it again. The variables of its module are set to what they were afterwards."""
+        """Run it again. The variables of its module and its arguments' attributes are as before afterwards, and the items of containers."""
         if self.code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             raise RuntimeError(f"{self.code.co_name} cannot be called again: give the program, as in flight.repeat(program=train).")
-        before = dict(self.globals)
+        before = [(names, dict(names)) for names in self._outer]
+        inner = [x for _, names in before for name, x in names.items() if type(x) in (list, dict, set, deque) and not name.startswith("__")]
+        before += [(x, copy(x)) for x in inner]
         try:
             self._call()
         finally:
-            for name in self.globals.keys() - before.keys():
-                del self.globals[name]
-            self.globals.update(before)
+            for x, content in before:
+                values.fill(x, content)
 
 
 def digest(source: str) -> str:
@@ -231,7 +272,8 @@ def among(names: Mapping[str, Any], fingerprint: Mapping[str, str]) -> Program |
     found = names.get(fingerprint["function"])
     if isinstance(found, FunctionType) and not found.__code__.co_argcount and _source_digest(found.__code__) == fingerprint["sha256"]:
         return found
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    ipython: Any = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
     for number, cell in reversed([*enumerate(shell.user_ns.get("In", ()))] if shell is not None else []):
         text = shell.transform_cell(cell)
         if digest(text) == fingerprint["sha256"]:

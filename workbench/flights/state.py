@@ -94,11 +94,16 @@ class Subjects:
         """How often each tensor has been written: equal numbers mean equal values."""
         return tuple(t._version for t in self.tensors().values())
 
-    def mark(self) -> tuple:
-        """Changes when the state does, without looking at the values of tensors."""
+    def mark(self) -> str:
+        """Changes when the state does. Of tensors, samples are looked at as well, as writes to `.data` do not count as versions."""
         tensors = self.tensors().values()
-        rest = [x.state_dict() for x in self.others.values()], self.values, [vars(x) for x in self.objects.values()]
-        return self.versions(), tuple(map(id, tensors)), values.digest(self._copied(rest))
+        kept = [list(o.state.get(p, {}).values()) for o in self.optimizers.values() for p in parameters(o)]
+        kinds = lambda path, x: type(x).__name__  # noqa: E731  of what has no plain form
+        own = [[id(x), x._version] if hasattr(x, "_version") else x for x in [*tensors, *(x for state in kept for x in state)]]
+        others = [values.copied(x.state_dict(), kinds) for x in self.others.values()]
+        large = [copy for copy in others if values.bytes_in(copy) > SMALL]  # the others are in `small`
+        rest = [self.values, [vars(x) for x in self.objects.values()], [values.sample(x) for x in tensors]]
+        return values.digest([values.copied([own, rest], kinds), large, [self._groups(o) for o in self.optimizers.values()]])
 
     # -- copies ----------------------------------------------------------------------------------------------------------------
 
@@ -135,7 +140,7 @@ class Subjects:
 
     def _groups(self, optimizer: Any) -> list[list[str]]:
         """The names of the parameters of each group."""
-        names = {id(t): name for name, t in self._named() if not _is_lazy(t)}
+        names = {id(t): name for name, t in self.tensors().items()}
         return [[names.get(id(p), "") for p in group["params"]] for group in optimizer.param_groups]
 
     def _copied(self, value: Any, path: str = "", shared: bool = False) -> Any:

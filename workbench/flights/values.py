@@ -115,7 +115,7 @@ def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: 
         if array.dtype not in dtypes.FROM_NUMPY:
             return lost(path, value)
         return {"@": "numpy", "value": Copy.of(array, shared)} | ({"scalar": True} if isinstance(value, numpy.generic) else {})
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         name = f"{kind.__module__}:{kind.__qualname__}"
         return {"@": "named", "value": [inner(x, i) for i, x in enumerate(value)], "fields": list(kind._fields), "name": name}
     if kind in (list, tuple):
@@ -154,7 +154,9 @@ def made(copy: Any) -> Any:
         return found.requires_grad_() if copy.get("grad") else found
     if kind == "sparse":
         lib, parts = torch() if copy["torch"] else engine, made(value)
-        return lib.sparse_coo_tensor(parts["indices"], parts["values"], parts["shape"], is_coalesced=copy["coalesced"])
+        return lib.sparse_coo_tensor(
+            parts["indices"], parts["values"], parts["shape"], is_coalesced=copy["coalesced"], check_invariants=True
+        )
     if kind == "named":
         return _named(copy["name"], copy["fields"])._make(made(value))
     if kind == "pairs":
@@ -219,6 +221,16 @@ def digest(body: Any) -> str:
     return found.hexdigest()
 
 
+def sample(tensor: Any, most: int = 64) -> numpy.ndarray:
+    """Some of the bytes of a tensor, from all over it. A recording does not see this."""
+    if is_tensor(tensor):
+        with bookkeeping():
+            flat = tensor.detach().reshape(-1)
+            return Copy.of(flat[:: max(1, flat.numel() // most)]).data
+    flat = numpy.reshape(tensor._host(), -1)
+    return Copy.of(flat[:: max(1, flat.size // most)]).data
+
+
 def scalar(tensor: Any) -> Any:
     """The value of a tensor with one element, for `number`; on a GPU, it is not waited for. A recording does not see this."""
     if is_tensor(tensor):
@@ -251,14 +263,14 @@ def put(copy: Any, target: Any) -> None:
         target.bit_generator.state = made(value)
     elif kind == "states":
         target.set_state(made(value))
-    elif isinstance(target, list):
-        target[:] = made(copy)
-    elif isinstance(target, deque):
-        target.clear()
-        target.extend(made(copy))
     else:
-        target.clear()
-        target.update(made(copy))
+        fill(target, made(copy))
+
+
+def fill(target: Any, content: Any) -> None:
+    """Give a list, dict, set or deque the items of another one."""
+    target.clear()
+    (target.extend if isinstance(target, list | deque) else target.update)(content)
 
 
 def _dense(tensor: Any) -> bool:

@@ -14,6 +14,7 @@ from weakref import ref
 
 import numpy
 
+from engine.backends.coo import Coo
 from engine.core import devices, tape, versions
 from engine.core.tensor import Tensor
 
@@ -228,7 +229,7 @@ class Witness:
                 gradient = None if p is None else self.gradient(p)
                 row = -1 if p is None else self.row(r, p)
                 if gradient is not None and gradient.size and row >= 0:
-                    found[row] = gradient
+                    found[row] = gradient.values if isinstance(gradient, Coo) else gradient
             rows = list(found)
             self._then(late.largest(list(found.values())), lambda numbers: self._grew(dict(zip(rows, numbers, strict=True))))
             self._moved()
