@@ -124,6 +124,18 @@ PAGES = {
             "wb.loop": "",
         },
     ),
+    "flight": Page(
+        "Repeat a step",
+        "Record the last steps of a training, open the one that went wrong, and go on from before it. Guide: [Flight recorder](../flight.md).",
+        {
+            "wb.flight": "",
+            "workbench.flights.recorder.Flight": "repeat resume batches bisect save keep_this",
+            "wb.open": "",
+            "workbench.flights.file.Opened": "",
+            "workbench.flights.flown.Repeated": "",
+            "workbench.flights.log.Step": "",
+        },
+    ),
     "ranks": Page(
         "Many processes",
         "Start the processes of a training, see what each is doing, and where their values differ. Guide: [Cluster](../cluster.md).",

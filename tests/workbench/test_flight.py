@@ -85,7 +85,8 @@ def test_a_step_that_goes_wrong_is_written(path, capsys, monkeypatch, change, op
     assert flight.why == opened.why
     assert re.fullmatch(why, opened.why), opened.why
     told = capsys.readouterr().err
-    assert told.startswith(f"wb.flight: {opened.why} in step 25. Writing {path}, ")
+    ends = " Recording ends." if flight.over else ""
+    assert told.startswith(f"wb.flight: {opened.why} in step 25.{ends} Writing {path} (")
 
 
 def test_a_healthy_training_writes_nothing(path):

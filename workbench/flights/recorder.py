@@ -74,6 +74,7 @@ class Flight(Flown):
         self._raw: list[Any] = []  # the losses of the step
         self._left: Step | None = None  # a step whose loop was left by `break`, or by an exception
         self._frames: list[FrameType] = []
+        self._copies = variables.Copies()
         self._versions: tuple = ()  # of the tensors when the step began
         self._thread = 0
         self._taken, self._cost, self._batches = 0.0, 0.0, 0  # when the last snapshot was taken, its cost, bytes of batches since
@@ -232,7 +233,7 @@ class Flight(Flown):
         began = perf_counter()
         skipped = {id(x) for table in (s.modules, s.optimizers, s.others, s.values, s.objects) for x in table.values()}
         tensors = s.tensors().values()
-        kept = variables.kept(frames, skipped | {id(x) for x in tensors})
+        kept = variables.kept(frames, skipped | {id(x) for x in tensors}, self._copies)
         step = Step(self.count, site, values.copied(item, s.lost, "batch"), {}, s.small(), kept)
         self._batches += values.bytes_in(step.item)
         changed = self._after is not None and self._after != s.mark()
@@ -349,7 +350,7 @@ class Flight(Flown):
         content = self._content()
         size = bytes_text(values.bytes_in(content))
         ends = " Recording ends." if self.over else ""
-        print(f"wb.flight: {why} in step {self.steps[-1].number}. Writing {self.path}, {size}.{ends}", file=sys.stderr)
+        print(f"wb.flight: {why} in step {self.steps[-1].number}.{ends} Writing {self.path} ({size}).", file=sys.stderr)
         try:
             write(self.path, content)
         except OSError as error:  # the training goes on

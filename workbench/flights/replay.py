@@ -273,8 +273,10 @@ def among(names: Mapping[str, Any], fingerprint: Mapping[str, str]) -> Program |
     if isinstance(found, FunctionType) and not found.__code__.co_argcount and _source_digest(found.__code__) == fingerprint["sha256"]:
         return found
     ipython: Any = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    for number, cell in reversed([*enumerate(shell.user_ns.get("In", ()))] if shell is not None else []):
+    shell: Any = ipython.get_ipython() if ipython is not None else None
+    if shell is None:
+        return None
+    for number, cell in reversed([*enumerate(shell.user_ns.get("In", ()))]):
         text = shell.transform_cell(cell)
         if digest(text) == fingerprint["sha256"]:
             code = compile(text, shell.compile.cache(text, number, cell), "exec")

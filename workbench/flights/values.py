@@ -117,7 +117,7 @@ def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: 
         return {"@": "numpy", "value": Copy.of(array, shared)} | ({"scalar": True} if isinstance(value, numpy.generic) else {})
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         name = f"{kind.__module__}:{kind.__qualname__}"
-        return {"@": "named", "value": [inner(x, i) for i, x in enumerate(value)], "fields": list(kind._fields), "name": name}
+        return {"@": "named", "value": [inner(x, i) for i, x in enumerate(value)], "fields": list(value._fields), "name": name}
     if kind in (list, tuple):
         return kind(inner(x, i) for i, x in enumerate(value))
     if kind in (dict, OrderedDict) or kind.__name__ == "defaultdict":
@@ -173,7 +173,7 @@ def _named(name: str, fields: Sequence[str]) -> Any:
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module)
     for part in qualified.split("."):
-        found = getattr(found, part, None)
+        found = vars(found).get(part) if hasattr(found, "__dict__") else None  # nothing is computed for a name in a file
     own = isinstance(found, type) and issubclass(found, tuple) and list(getattr(found, "_fields", ())) == list(fields)
     return found if own else namedtuple(qualified.rpartition(".")[2], fields)
 
@@ -191,8 +191,8 @@ def copies(copy: Any) -> Iterator[Copy]:
 
 
 def bytes_in(copy: Any) -> int:
-    """The bytes of all tensors and arrays within a copy."""
-    return sum(one.data.nbytes for one in copies(copy))
+    """The bytes of all tensors and arrays within a copy, each counted once."""
+    return sum(one.data.nbytes for one in {id(one): one for one in copies(copy)}.values())
 
 
 def digest(body: Any) -> str:

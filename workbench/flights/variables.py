@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
+from weakref import ReferenceType, ref
 
 import numpy
 
@@ -47,7 +48,25 @@ def chain(frame: FrameType | None, last: CodeType) -> list[FrameType]:
     return found
 
 
-def kept(frames: Sequence[FrameType], skipped: Collection[int]) -> dict[str, dict[str, Any]]:
+class Copies:
+    """Copies of tensors that are used again as long as nobody writes to the tensors."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[ReferenceType, int, Any]] = {}
+
+    def of(self, value: Any) -> Any:
+        """A copy of a value, for good."""
+        if not (isinstance(value, Tensor) or is_tensor(value)):
+            return values.copied(value, _nothing)
+        held, version, copy = self._known.get(id(value), (None, 0, None))
+        if held is None or held() is not value or version != value._version:
+            copy = values.copied(value, _nothing)
+            self._known = {i: one for i, one in self._known.items() if one[0]() is not None}
+            self._known[id(value)] = ref(value), value._version, copy
+        return copy
+
+
+def kept(frames: Sequence[FrameType], skipped: Collection[int], copies: Copies) -> dict[str, dict[str, Any]]:
     """Copies of numbers, small tensors and arrays, and random generators, by function: no others, and none whose id is in `skipped`.
 
     What the loop is about to set is left out, such as `i` and `x` of `for i, x in enumerate(data)`.
@@ -56,8 +75,8 @@ def kept(frames: Sequence[FrameType], skipped: Collection[int]) -> dict[str, dic
     for frame in reversed(frames):  # the innermost of several calls of a function
         known = targets(frame)
         shown = [(name, x) for name, x in variables(frame) if not name.startswith("_") and name not in _HIDDEN and name not in known]
-        copies = {name: values.copied(x, _nothing) for name, x in shown if _is_small(x, skipped)}
-        found[frame.f_code.co_qualname] = {name: copy for name, copy in copies.items() if copy is not _LOST}
+        small = {name: copies.of(x) for name, x in shown if _is_small(x, skipped)}
+        found[frame.f_code.co_qualname] = {name: copy for name, copy in small.items() if copy is not _LOST}
     return found
 
 
