@@ -61,11 +61,11 @@ def kept(frames: Sequence[FrameType], skipped: Collection[int]) -> dict[str, dic
     return found
 
 
-def numbers(frames: Sequence[FrameType], names: Sequence[Collection[str]]) -> dict[str, dict[str, Any]]:
-    """The variables with these names that are numbers, by function."""
+def numbers(frames: Sequence[tuple[FrameType, Collection[str]]]) -> dict[str, dict[str, Any]]:
+    """The variables with the names that come with each frame, if they are numbers, by function."""
     return {
-        frame.f_code.co_qualname: {name: value for name, value in variables(frame) if name in these and type(value) in _NUMBERS}
-        for frame, these in reversed(list(zip(frames, names, strict=True)))
+        frame.f_code.co_qualname: {name: value for name, value in variables(frame) if name in names and type(value) in _NUMBERS}
+        for frame, names in reversed(frames)
     }
 
 
