@@ -11,6 +11,7 @@ import random
 from collections import UserList, deque, namedtuple
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -184,6 +185,37 @@ def clipping(E: Any, path: str) -> Any:
             E.nn.utils.clip_grad_value_(model.parameters(), 0.05)
             optimizer.step()
             saw(loss, model)
+    return flight
+
+
+class Momentum:
+    """An optimizer of the user's own: an object with a list of parameters."""
+
+    def __init__(self, parameters: Any, E: Any) -> None:
+        self.parameters, self.E, self.turns = list(parameters), E, 0
+        self.speed = [E.zeros_like(p) for p in self.parameters]
+
+    def zero_grad(self) -> None:
+        for p in self.parameters:
+            p.grad = None
+
+    def step(self) -> None:
+        self.turns += 1
+        with self.E.no_grad():
+            for i, p in enumerate(self.parameters):
+                self.speed[i] = 0.9 * self.speed[i] + p.grad
+                p -= 0.1 / self.turns * self.speed[i]
+
+
+@kind
+def own_optimizer(E: Any, path: str) -> Any:
+    E.manual_seed(0)
+    model = net(E)
+    optimizer = Momentum(model.parameters(), E)
+    with wb.flight(model, optimizer, path=path) as flight:
+        for x, y in loader(E):
+            step(error(E, model, x, y), optimizer, model)
+    assert optimizer.parameters[0] is model[0].weight
     return flight
 
 
@@ -375,6 +407,24 @@ def recurrent_with_a_carried_state(E: Any, path: str) -> Any:
                 hidden = cell(x[t : t + 2], hidden)
                 loss = loss + E.nn.functional.mse_loss(head(hidden), y[t : t + 2])
             step(loss, optimizer, cell, head)
+    return flight
+
+
+@kind
+def attributes_of_modules(E: Any, path: str) -> Any:
+    """A module with a state that is no buffer, and one whose settings change after each epoch."""
+    E.manual_seed(0)
+    model = net(E, E.nn.Dropout(0.5))
+    model[0].carried, model[0].turns = E.zeros(8), 0
+    optimizer = E.optim.SGD(model.parameters(), lr=0.1)
+    with wb.flight(model, optimizer, path=path) as flight:
+        for _ in range(3):
+            for x, y in loader(E, batch_size=8):
+                model[0].turns += 1
+                out = model[0](x) + model[0].carried / model[0].turns
+                model[0].carried = out.mean(0).detach()
+                step(E.nn.functional.mse_loss(model[1:](out), y), optimizer, model)
+            model[2].p *= 0.7
     return flight
 
 
@@ -729,6 +779,15 @@ def reinforce(E: Any, path: str) -> Any:
     return flight
 
 
+@dataclass
+class Turn:
+    seen: list[float]
+    action: int
+    reward: float
+    after: list[float]
+    done: bool
+
+
 @kind
 def q_learning(E: Any, path: str) -> Any:
     """DQN: a replay buffer, and a target network that is copied now and then."""
@@ -743,11 +802,11 @@ def q_learning(E: Any, path: str) -> Any:
             exploring *= 0.9
             action = random.randrange(2) if random.random() < exploring else int(model(E.tensor(seen)).argmax())
             after, reward, done = world.act(action)
-            buffer.append((seen, action, reward, after, done))
+            buffer.append(Turn(seen, action, reward, after, done))
             seen = world.reset() if done else after
             if len(buffer) < 4:
                 continue
-            states, actions, rewards, afters, ends = zip(*random.sample(buffer, 4), strict=True)
+            states, actions, rewards, afters, ends = zip(*(vars(turn).values() for turn in random.sample(buffer, 4)), strict=True)
             with E.no_grad():
                 best = E.tensor(rewards) + 0.9 * target(E.tensor(afters)).max(1).values * (1 - E.tensor(ends).float())
             value = model(E.tensor(states)).gather(1, E.tensor(actions).unsqueeze(1)).squeeze(1)
@@ -884,6 +943,23 @@ def epochs_in_an_outer_function(E: Any, path: str) -> Any:
     with wb.flight(model, optimizer, path=path) as flight:
         for factor in (0.5, 0.2, 0.1):
             epoch()
+    return flight
+
+
+turns_so_far = 0
+
+
+@kind
+def global_counter(E: Any, path: str) -> Any:
+    global turns_so_far
+    E.manual_seed(0)
+    model = net(E)
+    optimizer = E.optim.SGD(model.parameters(), lr=0.1)
+    turns_so_far = 0
+    with wb.flight(model, optimizer, path=path) as flight:
+        for x, y in loader(E):
+            turns_so_far += 1
+            step(error(E, model, x, y) / turns_so_far, optimizer, model)
     return flight
 
 

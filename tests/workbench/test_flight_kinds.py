@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
+import runpy
+import weakref
 from importlib import import_module
 
 import numpy
 import pytest
-from flight_programs import KINDS, SEEN
+from flight_programs import KINDS, SCRIPT, SEEN, error, loader, net, step
 
 import workbench as wb
 from workbench.flights import recorder
@@ -67,3 +70,188 @@ def test_a_repeated_step_is_the_original(E, kind, tmp_path):
             assert SEEN and all(a == b for a, b in zip(SEEN, original[step.number + 1 - len(SEEN) : step.number + 1], strict=True))
             assert "gradients" in again.compared and again.losses == step.losses
             assert bits(flight, E) == before
+
+
+# -- what else must hold, and what cannot be repeated --------------------------------------------------------------------------
+
+
+def begun(E):
+    E.manual_seed(0)
+    model = net(E)
+    return model, E.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+
+def test_training_goes_on_from_a_step_as_it_did(E):
+    model, optimizer = begun(E)
+    with wb.flight(model, optimizer) as flight:
+        for x, y in loader(E):
+            step(error(E, model, E.nn.functional.dropout(x), y), optimizer, model)
+    original, at = SEEN.copy(), flight.steps[2]
+    flight.resume(at)
+    SEEN.clear()
+    for x, y in flight.batches(at):
+        step(error(E, model, E.nn.functional.dropout(x), y), optimizer, model)
+    assert original[at.number :] == SEEN and len(SEEN) == 6 - at.number
+
+
+def test_a_file_is_repeated_by_its_script(E, tmp_path):
+    path = str(tmp_path / "run.flight")
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(E=E.__name__, path=path) + "flight.save()\n")
+    runpy.run_path(str(script), run_name="__main__")
+    original = SEEN.copy()
+    SEEN.clear()
+    script.write_text("import math  # the lines have moved\n\n" + script.read_text())
+    again = wb.open(path).repeat(-2, program=str(script))
+    assert again.same and SEEN[-1] == original[-2]
+
+
+def test_a_cell_is_repeated_with_the_models_of_other_cells(E):
+    cells = [
+        "model, optimizer = begun(E)\nturns, losses = 0, []",
+        "def learn(x, y):\n    global turns\n    turns += 1\n    losses.append(turns)\n    step(error(E, model, x, y) / turns, optimizer, model)",
+        "with wb.flight(model, optimizer) as flight:\n    for x, y in loader(E):\n        learn(x, y)",
+    ]
+    names = {**globals(), "__name__": "cells", "E": E}
+    for cell in cells:
+        exec(compile(cell, "<cell>", "exec"), names)
+    original, flight = SEEN.copy(), names["flight"]
+    before = bits(flight, E)
+    again = flight.repeat(-2)
+    assert again.same and SEEN[-1] == original[-2]
+    assert bits(flight, E) == before and names["turns"] == 6 and names["losses"] == [1, 2, 3, 4, 5, 6] and names["flight"] is flight
+
+
+def test_an_exception_is_raised_again(E, tmp_path):
+    path = str(tmp_path / "run.flight")
+
+    def train():
+        model, optimizer = begun(E)
+        with wb.flight(model, optimizer, path=path):
+            for i, (x, y) in enumerate(loader(E)):
+                step(error(E, model, x[:, :3] if i == 4 else x, y), optimizer, model)
+
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        train()
+    file = wb.open(path)
+    again = file.repeat(program=train)
+    assert again.same and "shapes cannot be multiplied" in again.error
+    again = file.repeat(-2, program=train)
+    assert again.same and not again.error and SEEN[-1] == SEEN[3]
+
+
+def test_nan_equals_nan(E, tmp_path):
+    def train():
+        model, optimizer = begun(E)
+        with wb.flight(model, optimizer, path=tmp_path / "run.flight") as flight:
+            for i, (x, y) in enumerate(loader(E)):
+                step(error(E, model, x, y) * (math.nan if i == 3 else 1.0), optimizer, model)
+        return flight
+
+    flight = train()
+    assert flight.repeat().same and math.isnan(flight.repeat().losses[0])
+    file = wb.open(tmp_path / "run.flight")
+    assert file.steps[-1].number == 3 and file.repeat(program=train).same
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_state_that_is_not_kept_makes_a_difference_that_is_told(E, given):
+    class Curriculum:
+        turns = 0
+
+    model, optimizer = begun(E)
+    curriculum, history = Curriculum(), [float(n) for n in range(100)]
+    with wb.flight(model, optimizer, *([curriculum, history] if given else []), keep=2) as flight:
+        for x, y in loader(E):
+            curriculum.turns += 1
+            history.append(history[-1] * 0.9)
+            step(error(E, model, x, y) * curriculum.turns * history[-1], optimizer, model)
+    again = flight.repeat()
+    assert again.same is given and ("the loss is" in again.differs) is not given
+
+
+def test_a_large_model_without_a_loss_is_not_said_to_be_the_same(E, monkeypatch):
+    monkeypatch.setattr(recorder, "EVERY", 0)
+    flight = KINDS["meta_learning"](E, "run.flight")
+    assert not flight.repeat().same and "nothing is known" in flight.repeat().differs
+    flight = KINDS["Adam"](E, "run.flight")
+    assert flight.repeat().same and flight.repeat().compared == "losses"
+
+
+def test_what_has_no_plain_form_is_named(E):
+    class Batch:
+        def __init__(self, x):
+            self.x = x
+
+    model, optimizer = begun(E)
+    with wb.flight(model, optimizer) as flight:
+        for batch in flight([Batch(x) for x, _ in loader(E)]):
+            step(model(batch.x).square().mean(), optimizer, model)
+    assert flight.left_out == {"batch": "Batch"}
+    before = bits(flight, E)
+    with pytest.raises(ValueError, match="it holds Batch, which has no plain form"):
+        flight.repeat()
+    assert bits(flight, E) == before
+
+
+def test_loops_that_do_not_train_are_no_steps(E):
+    model, optimizer = begun(E)
+    with wb.flight(model, optimizer) as flight:
+        for x, y in loader(E):
+            with E.no_grad():
+                error(E, model, x, y)
+    assert flight.count == 0 and flight.steps == []
+    with pytest.raises(LookupError, match="No step has been recorded"):
+        flight.repeat()
+
+
+def test_each_of_two_blocks_is_repeated(E, tmp_path):
+    def train():
+        model, optimizer = begun(E)
+        with wb.flight(model, optimizer) as first:
+            for x, y in loader(E):
+                loss = error(E, model, x, y)
+                step(loss, optimizer, model)
+        loss = loss.detach()
+        with wb.flight(model, optimizer, path=tmp_path / "second.flight") as second:
+            total = [error(E, model, x, y).item() for x, y in loader(E)]
+            assert sum(total) / len(total) > 0  # a loop over validation data gets its batches in a repetition
+            for x, y in loader(E):
+                loss = error(E, model, x, y) * 2
+                step(loss, optimizer, model)
+            loss = loss.detach()
+            for x, y in loader(E):
+                step(error(E, model, x, y) * 3, optimizer, model)
+        return first, second
+
+    first, second = train()
+    original = SEEN.copy()
+    assert first.repeat().same and SEEN[-1] == original[5]
+    assert second.repeat().same and SEEN[-1] == original[-1]
+
+
+def test_nothing_of_a_step_is_kept_alive(E):
+    class Thing: ...
+
+    def train():
+        model, optimizer = begun(E)
+        found, alive = [], []
+        with wb.flight(model, optimizer) as flight:
+            for x, y in loader(E):
+                thing, out = Thing(), model(x)
+                step(E.nn.functional.mse_loss(out, y), optimizer, model)
+                found += map(weakref.ref, (thing, out, x, y))
+                del x, y, thing, out
+                alive += [one() for one in found]
+        return flight, alive, weakref.ref(optimizer)
+
+    gc.disable()
+    try:
+        flight, alive, optimizer = train()
+    finally:
+        gc.enable()
+    assert set(alive) == {None} and flight._frames == []
+    flight.repeat()
+    del flight
+    gc.collect()
+    assert optimizer() is None

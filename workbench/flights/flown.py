@@ -207,7 +207,7 @@ class Flown:
             found.append(bool(holds(next(iter(subjects.modules.values()), None))))
 
         if here is not None and len(steps) == 1:
-            before = Moment.of(here)
+            before = Moment.of(here, same=True)
             try:
                 self._moment(steps, program).put(here)
                 look(here)
@@ -238,7 +238,7 @@ class Flown:
 
     def _run(self, program: Program | None, replay: Replay) -> Replay:
         found, here = self._chosen(program), self._here()
-        before, chance = None if here is None else Moment.of(here), state.random_state()
+        before, chance = None if here is None else Moment.of(here, same=True), state.random_state()
         try:
             replay.run(found)
         finally:

@@ -73,7 +73,7 @@ class Flight(Flown):
         self._early = False  # whether the gradients that the step begins with are still to be kept
         self._raw: list[Any] = []  # the losses of the step
         self._left: Step | None = None  # a step whose loop was left by `break`, or by an exception
-        self._frames: list[FrameType] = []
+        self._frames: list[tuple[FrameType, frozenset[str]]] = []  # of the step, with the names of their counters
         self._copies = variables.Copies()
         self._versions: tuple = ()  # of the tensors when the step began
         self._thread = 0
@@ -177,8 +177,7 @@ class Flight(Flown):
             return
         site = self._sites.setdefault((frame.f_code, frame.f_lineno), len(self._sites))
         if self._replay is not None:
-            if self._replay.subjects is self._subjects:
-                yield from self._replay.items(site, iterate, self._program.code, self._again, self._ended_again)
+            yield from self._replay.items(self._subjects, site, iterate, self._program.code, self._again, self._ended_again)
             return
         del frame
         self._idle.add(site)
@@ -248,7 +247,7 @@ class Flight(Flown):
             self._taken = perf_counter()
             self._cost, self._batches = self._taken - began, 0
         self._log.add(step)
-        self._frames, self._versions = frames, s.versions()
+        self._frames, self._versions = [(frame, variables.counters(frame)) for frame in frames], s.versions()
         self._triggers.begin()
         self._trained, self._outside, self._early, self._raw, self._step = False, False, step.whole is not None, [], step
         if self._is_small:
@@ -270,7 +269,7 @@ class Flight(Flown):
         if (step := self._step) is None:
             return
         step.losses, self._raw = self._losses(), []
-        step.ended = variables.numbers(self._frames, [variables.counters(frame) for frame in self._frames])
+        step.ended = variables.numbers(self._frames)
         self._frames = []
         self._trained = self._trained or self._versions != self._subjects.versions()
         if self._trained and self._is_small:

@@ -86,15 +86,20 @@ class Replay:
             raise RuntimeError(f"The program ended without reaching {where}, so step {self.steps[-1].number} was not repeated.")
 
     def items(
-        self, site: int, iterate: Callable[[], Iterator], code: CodeType, begun: Callable[[Step], None], ended: Callable[[], None]
+        self,
+        of: Subjects,
+        site: int,
+        iterate: Callable[[], Iterator],
+        code: CodeType,
+        begun: Callable[[Step], None],
+        ended: Callable[[], None],
     ) -> Iterator[Any]:
         """What a loop of the program gets: the recorded batches, if it is the loop that they belong to; its own if it only validates."""
-        assert self.subjects is not None
         while True:
             if self._at == len(self.steps):
                 raise Done
-            if self.steps[self._at].site != site:
-                if site in self.steps[-1].idle:
+            if of is not self.subjects or self.steps[self._at].site != site:
+                if of is self.subjects and site in self.steps[-1].idle:
                     yield from iterate()
                 else:  # its variables may be used behind it
                     variables.put(variables.chain(sys._getframe(1), code), self.steps[self._at].variables, {})

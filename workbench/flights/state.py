@@ -17,9 +17,10 @@ from ..base import generators
 from ..torch_models.loaded import is_module, is_tensor, torch
 from . import values
 from .values import Copy, Unknown
+from .variables import is_small
 
 SMALL = 1 << 16  # bytes of a scheduler's, a scaler's or an object's state up to which it is copied at every step
-_CONTAINERS = (list, dict, set, deque, numpy.ndarray)
+_FILLED = (list, dict, set, deque)
 _RANDOM = (random.Random, numpy.random.Generator)
 
 
@@ -59,7 +60,7 @@ class Subjects:
             return self.others
         if isinstance(subject, Tensor) or is_tensor(subject):
             return self.loose
-        if isinstance(subject, (*_CONTAINERS, *_RANDOM)) or values.is_generator(subject):
+        if isinstance(subject, (*_FILLED, numpy.ndarray, *_RANDOM)) or values.is_generator(subject):
             return self.values
         if isinstance(subject, type) or not hasattr(subject, "__dict__"):
             raise TypeError(
@@ -102,13 +103,17 @@ class Subjects:
         own = [[id(x), x._version] if hasattr(x, "_version") else x for x in [*tensors, *(x for state in kept for x in state)]]
         others = [values.copied(x.state_dict(), kinds) for x in self.others.values()]
         large = [copy for copy in others if values.bytes_in(copy) > SMALL]  # the others are in `small`
-        rest = [self.values, [vars(x) for x in self.objects.values()], [values.sample(x) for x in tensors]]
-        return values.digest([values.copied([own, rest], kinds), large, [self._groups(o) for o in self.optimizers.values()]])
+        samples = [values.sample(x) for x in tensors]
+        groups = [self._groups(o) for o in self.optimizers.values()]
+        return values.digest([values.copied([own, samples], kinds), self._plain(kinds), large, groups])
 
     # -- copies ----------------------------------------------------------------------------------------------------------------
 
-    def whole(self) -> dict[str, Any]:
-        """Everything that steps change, sharing the memory of tensors where possible; the caller copies them before the step begins."""
+    def whole(self, lost: Callable[[str, Any], Any] | None = None) -> dict[str, Any]:
+        """Everything that steps change, sharing the memory of tensors where possible; the caller copies them before the step begins.
+
+        `lost` is as in `values.copied`.
+        """
         return {
             "tensors": self._copied(self.tensors(), shared=True),
             "groups": {key: self._groups(optimizer) for key, optimizer in self.optimizers.items()},
@@ -117,9 +122,24 @@ class Subjects:
                 for key, o in self.optimizers.items()
             },
             "others": {key: self._copied(x.state_dict(), key) for key, x in self.others.items()},
-            "values": {key: self._copied(x, key) for key, x in self.values.items()},
-            "objects": {key: self._copied(vars(x), key) for key, x in self.objects.items()},
+            **self._plain(self.lost if lost is None else lost),
         }
+
+    def _plain(self, lost: Callable[[str, Any], Any]) -> dict[str, Any]:
+        """Values, objects and the attributes of modules, in which parameters and other subjects are referred to by their keys."""
+        known = {id(x): name for name, x in self._known_values().items()}
+        small = {
+            key: [{name: x for name, x in vars(m).items() if name[0] != "_" and is_small(x, known)} for m in module.modules()]
+            for key, module in self.modules.items()
+        }
+        return {
+            "values": {key: values.copied(x, lost, key, known=known) for key, x in self.values.items()},
+            "objects": {key: values.copied(dict(vars(x)), lost, key, known=known) for key, x in self.objects.items()},
+            "attributes": values.copied(small, lost, known=known),
+        }
+
+    def _known_values(self) -> dict[str, Any]:
+        return {**self.tensors(), **self.modules, **self.optimizers, **self.others}
 
     def small(self) -> dict[str, Any]:
         """What is cheap to copy: modes, learning rates, schedulers, scalers."""
@@ -176,10 +196,14 @@ class Subjects:
                 if i in states or str(i) in states:
                     optimizer.state[p] = values.made(states.get(i, states.get(str(i))))
         self._put_others(copy["others"])
+        known = self._known_values()
         for key, one in copy["values"].items():
-            self._put(key, lambda one=one, key=key: values.put(one, self.values[key]))
+            self._put(key, lambda one=one, key=key: values.put(one, self.values[key], known))
         for key, one in copy["objects"].items():
-            vars(self.objects[key]).update({k: values.made(x) for k, x in one.items() if not _is_lost(x)})
+            _put_attributes(self.objects[key], one, known)
+        for key, attributes in copy["attributes"].items():
+            for module, one in zip(self.modules[key].modules(), attributes, strict=False):
+                _put_attributes(module, one, known)
 
     def put_small(self, copy: Mapping[str, Any]) -> None:
         """Put back what `small` returned."""
@@ -233,9 +257,9 @@ class Moment:
         self._whole, self._small, self._gradients, self._random = whole, small, gradients, chance
 
     @classmethod
-    def of(cls, subjects: Subjects) -> Moment:
-        """Copy the state of subjects now."""
-        whole = subjects.whole()
+    def of(cls, subjects: Subjects, same: bool = False) -> Moment:
+        """Copy the state of subjects now. `same`: what cannot be copied is referred to, to be put back into the same subjects."""
+        whole = subjects.whole((lambda path, value: {"@": "same", "value": value}) if same else None)
         for one in values.copies(whole):
             one.data = one.data.copy()
         return cls(whole, subjects.small(), subjects.gradients(), random_state())
@@ -268,6 +292,20 @@ def called(key: str) -> str:
         return key
     argument = f"argument {int(number) + 1}"
     return f"{argument} of wb.flight" if not rest else rest if number == "0" else f"{rest} of {argument}"
+
+
+def _put_attributes(target: Any, copy: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Set attributes as they were. Those without a plain form stay: the program has its own."""
+    own = vars(target)
+    for name, one in copy.items():
+        try:
+            found = values.made(one, known)
+        except Unknown:
+            continue
+        if type(found) in _FILLED and type(own.get(name)) is type(found):
+            values.fill(own[name], found)  # others may know it
+        else:
+            own[name] = found
 
 
 def _is_lost(copy: Any) -> bool:

@@ -12,7 +12,9 @@ import random
 import struct
 import sys
 from collections import OrderedDict, deque, namedtuple
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy
@@ -90,12 +92,19 @@ class Copy:
     __hash__ = None  # type: ignore[assignment]
 
 
-def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: bool = False) -> Any:
-    """Copy a value. What has no plain form is what `lost(path, value)` returns. `shared` as in `Copy.of`."""
+def copied(
+    value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: bool = False, known: Mapping[int, str] = MappingProxyType({})
+) -> Any:
+    """Copy a value. What has no plain form is what `lost(path, value)` returns. `shared` as in `Copy.of`.
+
+    `known`: the names, by id, of values that are not copied but found again by their name.
+    """
 
     def inner(x: Any, key: Any) -> Any:
-        return copied(x, lost, f"{path}.{key}" if path else str(key), shared)
+        return copied(x, lost, f"{path}.{key}" if path else str(key), shared, known)
 
+    if id(value) in known:
+        return {"@": "known", "value": known[id(value)]}
     kind = type(value)
     if kind in PLAIN:
         return value
@@ -132,18 +141,25 @@ def copied(value: Any, lost: Callable[[str, Any], Any], path: str = "", shared: 
         return {"@": "generator", "value": inner(value.bit_generator.state, "state")}
     if is_generator(value):
         return {"@": "states", "value": inner(value.get_state(), "state")}
+    if is_dataclass(kind):
+        parts = {f.name: inner(getattr(value, f.name, None), f.name) for f in fields(value)}
+        return {"@": "data", "value": parts, "name": f"{kind.__module__}:{kind.__qualname__}"}
     return lost(path, value)
 
 
-def made(copy: Any) -> Any:
-    """Make a value that equals the one that was copied. Raises Unknown."""
+def made(copy: Any, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """Make a value that equals the one that was copied. `known`: what is found by its name. Raises Unknown."""
+
+    def inner(x: Any) -> Any:
+        return made(x, known)
+
     if isinstance(copy, list | tuple):
-        return type(copy)(made(x) for x in copy)
+        return type(copy)(map(inner, copy))
     if not isinstance(copy, dict):
         return copy
     kind = copy.get("@")
     if kind is None:
-        return {k: made(x) for k, x in copy.items()}
+        return {k: inner(x) for k, x in copy.items()}
     value = copy.get("value")
     if kind in _LIBRARIES and isinstance(value, Copy):
         if kind == "numpy":
@@ -152,30 +168,45 @@ def made(copy: Any) -> Any:
         with contextlib.suppress(RuntimeError, AssertionError):  # a file from a GPU, opened where there is none
             found = found.to(copy.get("device", "cpu"))
         return found.requires_grad_() if copy.get("grad") else found
+    if kind == "same":
+        return value
+    if kind == "known" and value in known:
+        return known[value]
     if kind == "sparse":
-        lib, parts = torch() if copy["torch"] else engine, made(value)
+        lib, parts = torch() if copy["torch"] else engine, inner(value)
         return lib.sparse_coo_tensor(
             parts["indices"], parts["values"], parts["shape"], is_coalesced=copy["coalesced"], check_invariants=True
         )
     if kind == "named":
-        return _named(copy["name"], copy["fields"])._make(made(value))
+        own = _program_class(copy["name"])
+        named = isinstance(own, type) and issubclass(own, tuple) and getattr(own, "_fields", ()) == tuple(copy["fields"])
+        like: Any = own if named else namedtuple(copy["name"].rpartition(".")[2].rpartition(":")[2], copy["fields"])
+        return like._make(inner(value))
+    if kind == "data":
+        own = _program_class(copy["name"])
+        known_fields = {f.name for f in fields(own)} if isinstance(own, type) and is_dataclass(own) else set()
+        if known_fields != value.keys() or hasattr(own, "__del__"):  # type: ignore[union-attr]  nothing of a class is called
+            raise Unknown(f"it holds a {copy['name']}, and this program has no such dataclass")
+        found = object.__new__(own)
+        for name, x in value.items():  # type: ignore[union-attr]
+            object.__setattr__(found, name, inner(x))
+        return found
     if kind == "pairs":
-        return {made(k): made(x) for k, x in value}  # type: ignore[union-attr]
+        return {inner(k): inner(x) for k, x in value}  # type: ignore[union-attr]
     if kind == "deque":
-        return deque(made(value), copy.get("most"))
+        return deque(inner(value), copy.get("most"))
     if kind in _CONTAINERS:
-        return _CONTAINERS[kind](made(value))
+        return _CONTAINERS[kind](inner(value))
     raise Unknown(f"it holds {copy.get('type', kind)}, which has no plain form")
 
 
-def _named(name: str, fields: Sequence[str]) -> Any:
-    """The class of a named tuple: the program's own, or one like it."""
+def _program_class(name: str) -> Any:
+    """The class with that module and name in the program that runs; None if it has none."""
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module)
     for part in qualified.split("."):
         found = vars(found).get(part) if hasattr(found, "__dict__") else None  # nothing is computed for a name in a file
-    own = isinstance(found, type) and issubclass(found, tuple) and list(getattr(found, "_fields", ())) == list(fields)
-    return found if own else namedtuple(qualified.rpartition(".")[2], fields)
+    return found
 
 
 def copies(copy: Any) -> Iterator[Copy]:
@@ -250,7 +281,7 @@ def is_generator(value: Any) -> bool:
     return isinstance(value, engine.Generator) or (lib is not None and isinstance(value, lib.Generator))
 
 
-def put(copy: Any, target: Any) -> None:
+def put(copy: Any, target: Any, known: Mapping[str, Any] = MappingProxyType({})) -> None:
     """Write a copy into an existing value in place: a tensor, an array, a list, a dict, a set, a deque or a random generator."""
     kind, value = copy.get("@") if isinstance(copy, dict) else None, copy.get("value") if isinstance(copy, dict) else None
     if isinstance(value, Copy) and kind != "numpy":
@@ -264,7 +295,7 @@ def put(copy: Any, target: Any) -> None:
     elif kind == "states":
         target.set_state(made(value))
     else:
-        fill(target, made(copy))
+        fill(target, made(copy, known))
 
 
 def fill(target: Any, content: Any) -> None:

@@ -17,7 +17,7 @@ import numpy
 
 from engine.core.tensor import Tensor
 
-from ..base.frames import is_installed, variables
+from ..base.frames import is_function, is_installed, variables
 from ..torch_models.loaded import is_tensor
 from . import values
 
@@ -26,6 +26,7 @@ SHORT = 64  # items of a container
 _NUMBERS = (type(None), bool, int, float, complex)  # not strings, which may be secrets or paths
 _HIDDEN = ("In", "Out", "exit", "quit")
 
+_GLOBALS = "<globals>"
 _LOST: dict[str, Any] = {}  # stands for a value without a plain form
 _foreign = functools.cache(is_installed)
 
@@ -72,20 +73,39 @@ def kept(frames: Sequence[FrameType], skipped: Collection[int], copies: Copies) 
     What the loop is about to set is left out, such as `i` and `x` of `for i, x in enumerate(data)`.
     """
     found: dict[str, dict[str, Any]] = {}
+    if is_function(frames[-1]):
+        shared = frames[-1].f_globals
+        found[_GLOBALS] = {name: x for name, x in shared.items() if type(x) in _NUMBERS and not name.startswith("_")}
     for frame in reversed(frames):  # the innermost of several calls of a function
         known = targets(frame)
         shown = [(name, x) for name, x in variables(frame) if not name.startswith("_") and name not in _HIDDEN and name not in known]
-        small = {name: copies.of(x) for name, x in shown if _is_small(x, skipped)}
+        small = {name: copies.of(x) for name, x in shown if is_small(x, skipped)}
         found[frame.f_code.co_qualname] = {name: copy for name, copy in small.items() if copy is not _LOST}
     return found
 
 
-def numbers(frames: Sequence[FrameType], names: Sequence[Collection[str]]) -> dict[str, dict[str, Any]]:
-    """The variables with these names that are numbers, by function."""
+def numbers(frames: Sequence[tuple[FrameType, Collection[str]]]) -> dict[str, dict[str, Any]]:
+    """The variables with the names that come with each frame, if they are numbers, by function."""
     return {
-        frame.f_code.co_qualname: {name: value for name, value in variables(frame) if name in these and type(value) in _NUMBERS}
-        for frame, these in reversed(list(zip(frames, names, strict=True)))
+        frame.f_code.co_qualname: {name: value for name, value in variables(frame) if name in names and type(value) in _NUMBERS}
+        for frame, names in reversed(frames)
     }
+
+
+def is_small(value: Any, skipped: Collection[int]) -> bool:
+    """Whether a value is a number, a small tensor or array, a random generator, or a short container of these; not if its id is skipped."""
+    if id(value) in skipped:
+        return False
+    if type(value) in _NUMBERS or isinstance(value, (random.Random, numpy.random.Generator)) or values.is_generator(value):
+        return True
+    if isinstance(value, Tensor) or is_tensor(value):
+        return value.nbytes <= SMALL
+    if isinstance(value, numpy.ndarray | numpy.generic):
+        return value.nbytes <= SMALL and value.dtype.kind in "biufc"
+    if type(value) in (list, tuple, deque, dict):
+        inner = value.values() if isinstance(value, dict) else value
+        return len(value) <= SHORT and all(is_small(x, skipped) for x in inner)
+    return False
 
 
 def targets(frame: FrameType) -> frozenset[str]:
@@ -120,6 +140,8 @@ def put(frames: Sequence[FrameType], begun: Mapping[str, Any], ended: Mapping[st
 
     A debugger changes variables in the same way; one that is active goes on.
     """
+    if is_function(frames[-1]):
+        frames[-1].f_globals.update(begun.get(_GLOBALS, {}))
     for frame in frames:
         function = frame.f_code.co_qualname
         here, later = dict(variables(frame)), dict(ended.get(function, {}))
@@ -148,21 +170,6 @@ def _in_place(copy: Any, here: Any) -> bool:
         return here is not None
     leaf = (isinstance(here, Tensor) or is_tensor(here)) and here.is_leaf and here.requires_grad
     return leaf and bool(copy.get("grad")) and tuple(here.shape) == copy["value"].shape
-
-
-def _is_small(value: Any, skipped: Collection[int]) -> bool:
-    if id(value) in skipped:
-        return False
-    if type(value) in _NUMBERS or isinstance(value, (random.Random, numpy.random.Generator)) or values.is_generator(value):
-        return True
-    if isinstance(value, Tensor) or is_tensor(value):
-        return value.nbytes <= SMALL
-    if isinstance(value, numpy.ndarray | numpy.generic):
-        return value.nbytes <= SMALL and value.dtype.kind in "biufc"
-    if type(value) in (list, tuple, deque, dict):
-        inner = value.values() if isinstance(value, dict) else value
-        return len(value) <= SHORT and all(_is_small(x, skipped) for x in inner)
-    return False
 
 
 def _nothing(path: str, value: Any) -> Any:
