@@ -151,3 +151,49 @@ def test_a_program_that_brings_its_own_torch_to_an_end_is_refused_clearly(tmp_pa
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).resolve().parent.parent)
     assert done.returncode == 1
     assert "torch itself has been imported in this process already" in done.stderr
+
+
+FLIGHT = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+class Trainer:
+    def __init__(self):
+        torch.manual_seed(0)
+        self.net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 1))
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def fit(self, loader):
+        for i, (x, y) in enumerate(loader):
+            loss = (self.net(x) - y).square().mean()
+            if i == 17:
+                loss = (loss - 1000).log()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+if __name__ == "__main__":
+    Trainer().fit(DataLoader(TensorDataset(torch.randn(80, 4), torch.randn(80, 1)), batch_size=4, shuffle=True))
+    print("done")
+"""
+
+
+def test_a_training_is_recorded_though_its_program_says_nothing_of_it(ran, tmp_path):
+    status, told, wrong = ran(FLIGHT, name="train.py", first=("--flight=night.flight", "train.py"))
+    assert (status, told) == (0, "done\n"), wrong
+    assert wrong.startswith("wb.flight: The loss is nan in step 17. Recording ends. Writing night.flight (")
+    opening = (
+        "import workbench as wb\n"
+        "again = wb.open('night.flight').repeat(program='train.py')\n"
+        "print(again.same, wb.check(again).findings[0].sentence)\n"
+    )
+    status, told, wrong = ran(opening, name="open.py", command=[sys.executable])
+    assert (status, wrong) == (0, "")
+    assert told.startswith("True log made the first NaN at line 14 of train.py: ")
+
+
+def test_a_program_without_a_training_is_not_recorded(ran):
+    status, told, wrong = ran("print('hello')", first=("--flight", "program.py"))
+    assert (status, told) == (0, "hello\n")
+    assert wrong == "wb.flight: no loop over a DataLoader with a model and an optimizer was seen, so nothing was recorded.\n"
+    assert ran("", first=("--flight",))[0] == 2

@@ -671,7 +671,7 @@ def flight(
     """
     from .flights.recorder import Flight
 
-    return Flight(subjects, caller.frame(), keep, path, [when] if isinstance(when, str) else when, spike, signal)
+    return Flight(subjects, caller.frame(), path, keep, [when] if isinstance(when, str) else when, spike, signal)
 
 
 def open(path: str | PathLike[str]) -> Opened:
@@ -687,9 +687,10 @@ def open(path: str | PathLike[str]) -> Opened:
         FileNotFoundError: there is no such file.
         ValueError: it is no flight file, damaged, or of another version.
     """
+    from .flights.automatic import started
     from .flights.file import Opened
 
-    return Opened(path)
+    return Opened(path, started)
 
 
 def history(model: Any, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:

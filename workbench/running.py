@@ -7,23 +7,27 @@ import importlib.util
 import io
 import os
 import sys
+from contextlib import nullcontext
 from types import CodeType, ModuleType
 
 import engine
 
 from .base.tracebacks import trim
+from .flights.automatic import automatic
 
 
-def run(arguments: list[str]) -> int:
+def run(arguments: list[str], flight: str = "") -> int:
     """Run `SCRIPT.py ARGUMENTS` or `-m MODULE ARGUMENTS` as the main module, and return the exit status of the process.
 
+    `flight`: the file that its training is recorded to, "" for no recording.
     `SystemExit` passes through. Any other error is printed as Python prints it, without lines of the engine or the workbench.
     """
     engine.install_as_torch()
     try:
         code, main = _module(arguments[1:]) if arguments[0] == "-m" else _script(arguments)
         sys.modules["__main__"] = main
-        exec(code, main.__dict__)
+        with automatic(flight) if flight else nullcontext():
+            exec(code, main.__dict__)
     except SystemExit:
         raise
     except BaseException as error:  # printed, by the program's own hook if it has set one

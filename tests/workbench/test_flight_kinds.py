@@ -63,12 +63,13 @@ def test_a_repeated_step_is_the_original(E, kind, tmp_path):
     assert flight.count == len(original)
     file = wb.open(flight.save())
     for flown, program in ((flight, None), (file, lambda: train(E, path))):
-        for step in (flown.steps[-1], flown.steps[1]):
+        for recorded in (flown.steps[-1], flown.steps[1]):
             SEEN.clear()
-            again = flown.repeat(step, program)
+            again = flown.repeat(recorded, program)
             assert again.same, again
-            assert SEEN and all(a == b for a, b in zip(SEEN, original[step.number + 1 - len(SEEN) : step.number + 1], strict=True))
-            assert "gradients" in again.compared and again.losses == step.losses
+            end = recorded.number + 1
+            assert SEEN and all(a == b for a, b in zip(SEEN, original[end - len(SEEN) : end], strict=True))
+            assert "gradients" in again.compared and again.losses == recorded.losses
             assert bits(flight, E) == before
 
 

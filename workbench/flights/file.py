@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import fields
+from importlib import metadata
 from typing import Any
 
 import numpy
@@ -21,7 +23,7 @@ from ..torch_models.loaded import torch
 from . import values
 from .flown import Flown
 from .log import Log, Step
-from .replay import Code, Program, among
+from .replay import Program, among, call
 from .state import Subjects
 from .values import Copy
 
@@ -32,12 +34,12 @@ class FlightFileError(ValueError):
     """A file is no flight file, damaged, or of another version."""
 
 
-def written(log: Log, program: Code, why: str, subjects: Subjects) -> dict[str, Any]:
+def written(log: Log, program: Mapping[str, str], why: str, subjects: Subjects) -> dict[str, Any]:
     """What is written to a file."""
     return {
         "flight": VERSION,
         "why": why,
-        "program": program.fingerprint(),
+        "program": dict(program),
         "versions": _versions(),
         "threads": engine.get_num_threads(),
         "left out": dict(subjects.left_out),
@@ -54,7 +56,7 @@ def write(path: str, body: dict[str, Any]) -> None:
 
 def _versions() -> dict[str, str]:
     lib = torch()
-    found = {"gradient-workbench": engine.__version__, "python": platform.python_version(), "numpy": numpy.__version__}
+    found = {"gradient-workbench": metadata.version("gradient-workbench"), "python": platform.python_version(), "numpy": numpy.__version__}
     return found | ({"torch": str(lib.__version__)} if lib is not None else {})
 
 
@@ -81,7 +83,8 @@ class Opened(Flown):
         left_out: values that could not be kept, and their types.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], around: Callable[[str], AbstractContextManager[None]]) -> None:
+        """`around(how it was started)`: the context that the program is run in."""
         self.path = os.fspath(path)
         body = read(self.path)
         self.why, self.versions, self.left_out = body["why"], body["versions"], body["left out"]
@@ -89,6 +92,7 @@ class Opened(Flown):
         self._log.curve.extend((int(n), float(loss)) for n, loss in body["curve"])
         self._log.steps.extend(Step(**one) for one in body["steps"])
         self.fingerprint, self.threads = body["program"], body["threads"]
+        self._around = around
 
     @property
     def steps(self) -> list[Step]:
@@ -105,7 +109,12 @@ class Opened(Flown):
                 "Which program? Give the path of the script, or the function that trains: repeat(program='train.py'). "
                 "For a cell of a notebook, run that cell first."
             )
-        return found
+
+        def run() -> None:
+            with self._around(self.fingerprint["started"]):
+                call(found)
+
+        return run
 
     def _before(self, number: int) -> list[Step]:
         return self._log.before(number)

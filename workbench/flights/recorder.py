@@ -48,8 +48,11 @@ class Flight(Flown):
         left_out: values that cannot be kept, and their types.
     """
 
+    entered = 0  # how many blocks the process is in
+
     def __init__(
-        self, given: Sequence[Any], frame: FrameType, keep: int, path: Any, when: Sequence[str], spike: float | None, signal: int | None
+        self, given: Sequence[Any], frame: FrameType, path: str | os.PathLike[str], keep: int = 3, when: Sequence[str] = (),
+        spike: float | None = 10.0, signal: int | None = None, started: str = "",
     ) -> None:  # fmt: skip
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ValueError(f"wb.flight: keep is a number of steps of at least 1, got {keep!r}.")
@@ -59,7 +62,7 @@ class Flight(Flown):
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
         self._program: Code = Code(frame)
-        self.fingerprint, self.threads = self._program.fingerprint(), engine.get_num_threads()
+        self.fingerprint, self.threads = {**self._program.fingerprint(), "started": started}, engine.get_num_threads()
         self._sites: dict[tuple, int] = {}
         self._idle: set[int] = set()  # those that have trained nothing so far
         self._step: Step | None = None  # that runs now
@@ -116,7 +119,7 @@ class Flight(Flown):
         return path
 
     def _content(self) -> dict[str, Any]:
-        return written(self._log, self._program, self.why or "It was asked for", self._subjects)
+        return written(self._log, self.fingerprint, self.why or "It was asked for", self._subjects)
 
     def _before(self, number: int) -> list[Step]:
         return self._log.before(number)
@@ -128,15 +131,16 @@ class Flight(Flown):
 
     def __enter__(self) -> Flight:
         self._thread = threading.get_ident()
+        Flight.entered += 1
         self._replay = replay.active
         if self._replay is not None and self._replay.subjects is None and self._program.block == self._replay.block:
             self._replay.subjects, self._replay.program = self._subjects, self._program
         with contextlib.ExitStack() as stack:
             lib = torch()
             for tensor in (engine.Tensor, *([lib.Tensor] if lib is not None else [])):
-                stack.enter_context(_replaced(tensor, "backward", self._noted))
+                stack.enter_context(replaced(tensor, "backward", self._noted))
             for loader in (DataLoader, *([lib.utils.data.DataLoader] if lib is not None else [])):
-                stack.enter_context(_replaced(loader, "__iter__", self._iterated))
+                stack.enter_context(replaced(loader, "__iter__", self._iterated))
             for key, optimizer in self._subjects.optimizers.items():
                 stack.callback(optimizer.register_step_pre_hook(lambda o, args, kwargs, key=key: self._stepping(key, o)).remove)
             if self._signal is not None:
@@ -145,6 +149,7 @@ class Flight(Flown):
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        Flight.entered -= 1
         self._stack.close()
         if self._replay is not None:
             if error is None and self._replay.subjects is self._subjects:
@@ -154,7 +159,7 @@ class Flight(Flown):
         if step is None:
             return
         self._step = step
-        if error is not None and not isinstance(error, (GeneratorExit, replay.Done)):
+        if error is not None and not isinstance(error, GeneratorExit) and not (isinstance(error, SystemExit) and not error.code):
             step.error = replay.said(error)
         self._end()
 
@@ -374,7 +379,7 @@ class Loop:
 
 
 @contextlib.contextmanager
-def _replaced(owner: type, name: str, by: Callable) -> Iterator[None]:
+def replaced(owner: type, name: str, by: Callable) -> Iterator[None]:
     """While the block runs, `by(original, self, ...)` is called instead of a method."""
     original = getattr(owner, name)
     own = name in vars(owner)
