@@ -941,7 +941,7 @@ def epochs_in_an_outer_function(E: Any, path: str) -> Any:
             step(error(E, model, x, y) * turns * factor, optimizer, model)
 
     with wb.flight(model, optimizer, path=path) as flight:
-        for factor in (0.5, 0.2, 0.1):
+        for factor in (0.5, 0.2, 0.1):  # noqa: B007  the inner function reads it
             epoch()
     return flight
 

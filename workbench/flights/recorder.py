@@ -67,6 +67,7 @@ class Flight(Flown):
         self._idle: set[int] = set()  # those that have trained nothing so far
         self._step: Step | None = None  # that runs now
         self._replay: replay.Replay | None = None
+        self._open = False  # while the block runs
         self._trained = False  # whether the step has run a backward pass or the optimizer
         self._fetching = False  # while a loop waits for its batch
         self._outside = False  # whether a backward pass has run since the last step
@@ -75,6 +76,8 @@ class Flight(Flown):
         self.count, self.over = 0, False
         self._early = False  # whether the gradients that the step begins with are still to be kept
         self._raw: list[Any] = []  # the losses of the step
+        self._scale = 1.0  # of the gradient scaler, as the step began
+        self._compared = False  # whether there are checksums of each step
         self._left: Step | None = None  # a step whose loop was left by `break`, or by an exception
         self._frames: list[tuple[FrameType, frozenset[str]]] = []  # of the step, with the names of their counters
         self._copies = variables.Copies()
@@ -130,7 +133,7 @@ class Flight(Flown):
     # -- the block ---------------------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Flight:
-        self._thread = threading.get_ident()
+        self._thread, self._open = threading.get_ident(), True
         Flight.entered += 1
         self._replay = replay.active
         if self._replay is not None and self._replay.subjects is None and self._program.block == self._replay.block:
@@ -151,6 +154,7 @@ class Flight(Flown):
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         Flight.entered -= 1
         self._stack.close()
+        self._open = False
         if self._replay is not None:
             if error is None and self._replay.subjects is self._subjects:
                 self._replay.leave(self._ended_again)
@@ -165,6 +169,8 @@ class Flight(Flown):
 
     def __call__(self, iterable: Iterable) -> Loop:
         """Loop over anything; each turn is one step of the training. A DataLoader in the block does not need it."""
+        if not self._open:
+            raise RuntimeError("wb.flight: the loop is within the block: with wb.flight(model, optimizer) as flight.")
         return Loop(self, iterable)
 
     def _iterated(self, original: Callable, loader: Any) -> Any:
@@ -189,7 +195,7 @@ class Flight(Flown):
         iterator, step = self._fetched(iterate), None
         try:
             while (item := self._fetched(lambda: next(iterator, _END))) is not _END:
-                if self.over:
+                if self.over or not self._open:  # `next()` after the block
                     yield item
                     continue
                 self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
@@ -238,6 +244,7 @@ class Flight(Flown):
         skipped = {id(x) for table in (s.modules, s.optimizers, s.others, s.values, s.objects) for x in table.values()}
         tensors = s.tensors().values()
         kept = variables.kept(frames, skipped | {id(x) for x in tensors}, self._copies)
+        self._compared = sum(x.nbytes for x in tensors) <= EVERY
         step = Step(self.count, site, values.copied(item, s.lost, "batch"), {}, s.small(), kept)
         self._batches += values.bytes_in(step.item)
         changed = self._after is not None and self._after != s.mark()
@@ -252,17 +259,13 @@ class Flight(Flown):
             self._taken = perf_counter()
             self._cost, self._batches = self._taken - began, 0
         self._log.add(step)
-        self._frames, self._versions = [(frame, variables.counters(frame)) for frame in frames], s.versions()
+        self._frames, self._versions = [(frame, variables.counters(frame)) for frame in frames], tuple(x._version for x in tensors)
         self._triggers.begin()
         self._trained, self._outside, self._early, self._raw, self._step = False, False, step.whole is not None, [], step
-        if self._is_small:
+        self._scale = self._scale_now()
+        if self._compared:
             self._keep_gradients()
         step.random = state.random_state()
-
-    @property
-    def _is_small(self) -> bool:
-        """Whether everything is compared at each step."""
-        return sum(x.nbytes for x in self._subjects.tensors().values()) <= EVERY
 
     def _keep_gradients(self) -> None:
         """Copy the gradients that a step with a snapshot begins with; of large models, those that are there when they are first needed."""
@@ -277,19 +280,21 @@ class Flight(Flown):
         step.ended = variables.numbers(self._frames)
         self._frames = []
         self._trained = self._trained or self._versions != self._subjects.versions()
-        if self._trained and self._is_small:
+        if self._trained and self._compared:
             step.sums = replay.sums(self._subjects)
 
     def _again(self, step: Step) -> None:
-        self._raw, self._step = [], step
+        self._raw, self._step, self._scale = [], step, self._scale_now()
 
     def _ended_again(self) -> None:
         if self._step is not None:
             self._step.losses, self._step = self._losses(), None
 
     def _losses(self) -> list[float]:
-        scale = next((x.get_scale() for x in self._subjects.others.values() if hasattr(x, "get_scale") and x.is_enabled()), 1.0)
-        return [values.number(x) / scale for x in self._raw]
+        return [values.number(x) / self._scale for x in self._raw]
+
+    def _scale_now(self) -> float:
+        return next((x.get_scale() for x in self._subjects.others.values() if hasattr(x, "get_scale") and x.is_enabled()), 1.0)
 
     def _end(self) -> None:
         if self._frames:

@@ -158,7 +158,7 @@ class Replay:
         self._at += 1
 
     def leave(self, ended: Callable[[], None]) -> None:
-        """The program leaves the block: in the middle of a turn, if it asked for its batch with `next()`."""
+        """The program leaves the block: in the middle of a turn, if it has got its batch from `next()`."""
         self._turned(ended)
         if self._at == len(self.steps):
             raise Done

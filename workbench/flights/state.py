@@ -92,7 +92,7 @@ class Subjects:
                 yield f"{key}.{i}", p
 
     def versions(self) -> tuple[int, ...]:
-        """How often each tensor has been written: equal numbers mean equal values."""
+        """How often each tensor has been written."""
         return tuple(t._version for t in self.tensors().values())
 
     def mark(self) -> str:

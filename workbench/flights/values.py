@@ -124,9 +124,9 @@ def copied(
         if array.dtype not in dtypes.FROM_NUMPY:
             return lost(path, value)
         return {"@": "numpy", "value": Copy.of(array, shared)} | ({"scalar": True} if isinstance(value, numpy.generic) else {})
-    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        name = f"{kind.__module__}:{kind.__qualname__}"
-        return {"@": "named", "value": [inner(x, i) for i, x in enumerate(value)], "fields": list(value._fields), "name": name}
+    if issubclass(kind, tuple) and (names := getattr(kind, "_fields", None)) is not None:
+        parts = [inner(x, i) for i, x in enumerate(value)]
+        return {"@": "named", "value": parts, "fields": list(names), "name": f"{kind.__module__}:{kind.__qualname__}"}
     if kind in (list, tuple):
         return kind(inner(x, i) for i, x in enumerate(value))
     if kind in (dict, OrderedDict) or kind.__name__ == "defaultdict":
@@ -141,7 +141,7 @@ def copied(
         return {"@": "generator", "value": inner(value.bit_generator.state, "state")}
     if is_generator(value):
         return {"@": "states", "value": inner(value.get_state(), "state")}
-    if is_dataclass(kind):
+    if is_dataclass(value) and not isinstance(value, type):
         parts = {f.name: inner(getattr(value, f.name, None), f.name) for f in fields(value)}
         return {"@": "data", "value": parts, "name": f"{kind.__module__}:{kind.__qualname__}"}
     return lost(path, value)
@@ -179,9 +179,9 @@ def made(copy: Any, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
         )
     if kind == "named":
         own = _program_class(copy["name"])
-        named = isinstance(own, type) and issubclass(own, tuple) and getattr(own, "_fields", ()) == tuple(copy["fields"])
-        like: Any = own if named else namedtuple(copy["name"].rpartition(".")[2].rpartition(":")[2], copy["fields"])
-        return like._make(inner(value))
+        fits = isinstance(own, type) and issubclass(own, tuple) and getattr(own, "_fields", ()) == tuple(copy["fields"])
+        batch: Any = own if fits else namedtuple("Batch", copy["fields"])
+        return batch._make(inner(value))
     if kind == "data":
         own = _program_class(copy["name"])
         known_fields = {f.name for f in fields(own)} if isinstance(own, type) and is_dataclass(own) else set()
