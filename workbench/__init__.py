@@ -686,6 +686,23 @@ def open(path: str | PathLike[str]) -> Opened:
     Raises:
         FileNotFoundError: there is no such file.
         ValueError: it is no flight file, damaged, or of another version.
+
+    Example::
+
+        >>> def train():
+        ...     model = engine.nn.Linear(2, 1)
+        ...     optimizer = engine.optim.SGD(model.parameters(), lr=0.1)
+        ...     with wb.flight(model, optimizer, path="run.flight") as flight:
+        ...         for x in flight(engine.ones(3, 4, 2)):
+        ...             loss = (model(x) - 1).log().mean()
+        ...             optimizer.zero_grad()
+        ...             loss.backward()
+        ...             optimizer.step()
+        >>> train()
+        >>> wb.open("run.flight").why
+        'The loss is nan'
+        >>> wb.check(wb.open("run.flight").repeat(program=train)).findings[0].code
+        'nan-forward'
     """
     from .flights.automatic import started
     from .flights.file import Opened

@@ -182,7 +182,14 @@ class Flown:
         return steps[-1]
 
     def batches(self, step: int | Step | None = None) -> Iterator[Any]:
-        """The recorded batches from a step on, by default of the last step: what the loop got."""
+        """Make the recorded batches again: what the loop got.
+
+        Args:
+            step: the number of the first step, by default of the last one.
+
+        Returns:
+            An iterator over the batches of that step and those that followed.
+        """
         first = self._number(step)
         return (values.made(one.item) for one in self.steps if one.number >= first)
 

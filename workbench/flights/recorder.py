@@ -63,6 +63,8 @@ class Flight(Flown):
         self._log = Log(keep)
         self._program: Code = Code(frame)
         self.fingerprint, self.threads = {**self._program.fingerprint(), "started": started}, engine.get_num_threads()
+        if replay.active is None:
+            replay.know(self._program)
         self._sites: dict[tuple, int] = {}
         self._idle: set[int] = set()  # those that have trained nothing so far
         self._step: Step | None = None  # that runs now
@@ -108,13 +110,27 @@ class Flight(Flown):
         return f"Flight recorder: {self.count} steps{kept}.{why}"
 
     def keep_this(self, why: str = "It was asked for") -> None:
-        """Write the file when the step that runs has ended, or now if none runs."""
+        """Write the file when the step that runs has ended, or now if none runs.
+
+        Args:
+            why: what the file gives as its cause.
+        """
         self._asked = why
         if self._step is None and self.steps:
             self._keep(why)
 
     def save(self, path: str | None = None) -> str:
-        """Write the recorded steps to a file now, by default to that of the block. Returns its path."""
+        """Write the recorded steps to a file now.
+
+        Args:
+            path: the file, by default that of the block.
+
+        Returns:
+            Its path.
+
+        Raises:
+            LookupError: no step has been recorded.
+        """
         if not self.steps:
             raise LookupError("No step has been recorded.")
         path = path or self.path

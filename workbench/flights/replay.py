@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from copy import copy
 from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
+from weakref import WeakValueDictionary
 
 from ..base import frames
 from ..recording.recording import KEEP
@@ -258,6 +259,18 @@ class Code:
                 values.fill(x, content)
 
 
+_known: WeakValueDictionary[tuple[str, ...], Code] = WeakValueDictionary()  # of the recorders of this process
+
+
+def know(program: Code) -> None:
+    """Find this program again by its fingerprint, as long as its recorder is there."""
+    _known[_key(program.fingerprint())] = program
+
+
+def _key(fingerprint: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(fingerprint[key] for key in ("file", "function", "block", "sha256"))
+
+
 def digest(source: str) -> str:
     """A digest of a program's text."""
     return hashlib.sha256(source.strip().encode()).hexdigest()
@@ -273,7 +286,9 @@ def _source_digest(code: CodeType) -> str:
 
 
 def among(names: Mapping[str, Any], fingerprint: Mapping[str, str]) -> Program | None:
-    """The program with that fingerprint: a function without arguments among the variables, or a cell that this kernel has run."""
+    """The program with that fingerprint: a recorder's, a function without arguments among `names`, or a cell that this kernel has run."""
+    if (own := _known.get(_key(fingerprint))) is not None:
+        return own
     found = names.get(fingerprint["function"])
     if isinstance(found, FunctionType) and not found.__code__.co_argcount and _source_digest(found.__code__) == fingerprint["sha256"]:
         return found

@@ -50,7 +50,7 @@ def chain(frame: FrameType | None, last: CodeType) -> list[FrameType]:
 
 
 class Copies:
-    """Copies of tensors that are used again as long as nobody writes to the tensors."""
+    """Copies of tensors, each used again until its tensor is written to."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[ReferenceType, int, Any]] = {}
