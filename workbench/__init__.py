@@ -669,9 +669,10 @@ def flight(
         >>> flight.repeat(0).same
         True
     """
+    from .checks.ask import inspected
     from .flights.recorder import Flight
 
-    return Flight(subjects, caller.frame(), keep, path, [when] if isinstance(when, str) else when, spike, signal)
+    return Flight(subjects, caller.frame(), keep, path, [when] if isinstance(when, str) else when, spike, signal, inspected)
 
 
 def open(path: str | PathLike[str]) -> Opened:
@@ -687,9 +688,10 @@ def open(path: str | PathLike[str]) -> Opened:
         FileNotFoundError: there is no such file.
         ValueError: it is no flight file, damaged, or of another version.
     """
+    from .checks.ask import inspected
     from .flights.file import Opened
 
-    return Opened(path)
+    return Opened(path, inspected)
 
 
 def history(model: Any, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:

@@ -20,7 +20,7 @@ from engine.serialize.errors import CheckpointError
 from engine.serialize.source import opened
 
 from ..torch_models.loaded import torch
-from .flown import Flown
+from .flown import Flown, Inspect
 from .log import Log, Step
 from .replay import Code
 from .state import Subjects
@@ -115,14 +115,15 @@ class Opened(Flown):
         left_out: values that could not be kept, and their types.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = os.fspath(path)
+    def __init__(self, path: str | os.PathLike[str], inspect: Inspect) -> None:
+        self.path, self._inspect = os.fspath(path), inspect
         body = read(self.path)
         self.why, self.versions, self.left_out = body["why"], body["versions"], body["left out"]
         self._log = Log(len(body["steps"]))
         self._log.curve.extend((int(n), float(loss)) for n, loss in body["curve"])
         self._log.steps.extend(Step(**one) for one in body["steps"])
         self._fingerprint = body["program"]
+        self.at = self.steps[-1].number
 
     @property
     def steps(self) -> list[Step]:
@@ -134,6 +135,17 @@ class Opened(Flown):
 
     def _before(self, number: int) -> list[Step]:
         return self._log.before(number)
+
+    def _call(self) -> str:
+        """The call that repeats the step: with the script's name, or that of a function that the user has to define."""
+        file, function = self._fingerprint["file"], self._fingerprint["function"]
+        return f"repeat(program={repr(file) if file else function if function.isidentifier() else 'train'})"
+
+    def _code(self) -> str:
+        return f"wb.open({self.path!r}).{self._call()}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return super()._repr_mimebundle_(**kwargs), {"gradient-workbench": {"next": self._call()}}  # JupyterLab writes it into the next cell
 
     def __repr__(self) -> str:
         steps = self.steps

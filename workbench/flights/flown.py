@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy
 
-from ..caller import frame, names_in
+from .. import caller
 from ..recording.recording import KEEP
+from ..session.report import Report
 from ..session.surface import ShownSession
-from . import state, values
+from . import card, state, values
 from .log import Step
 from .replay import Code, Program, Replay
 from .state import Moment, Subjects
 
 
+Inspect = Callable[[ShownSession], Report]  # checks what a session shows, which opens on the findings
+
+
 class Repeated:
-    """A step that was repeated, and how it compares with the original.
+    """A step that was repeated, and how it compares with the original. In a notebook it is a view of the recording.
 
     Attributes:
         step: the recorded step.
@@ -29,19 +33,36 @@ class Repeated:
         session: the recording, with its graph, values and backward passes.
     """
 
-    def __init__(self, step: Step, again: Step, session: ShownSession | None) -> None:
+    def __init__(self, step: Step, again: Step, session: ShownSession | None, inspect: Inspect) -> None:
         self.step, self.losses, self.error, self.session = step, again.losses, again.error, session
         self.differs, self.compared = _difference(step, again)
+        self._inspect = inspect
+        if session is not None:
+            session.recording.title = f"step {step.number}"
 
     @property
     def same(self) -> bool:
         """Whether everything that was compared is equal bit for bit."""
         return not self.differs
 
-    def __repr__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """How it compares with the original."""
         raised = f" It raised {self.error}." if self.error else ""
         how = f"equal to the original bit for bit ({self.compared})" if self.same else f"not as it was: {self.differs}"
         return f"{self.step}, repeated: {how}.{raised}"
+
+    def __repr__(self) -> str:
+        report = "" if self.session is None else self._inspect(self.session).text
+        return f"{self.sentence}\n{report}" if self.session is not None and self.session.findings else self.sentence
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        text = repr(self)  # before there is a view: it opens on the findings
+        shown = caller.shown(self.session, self.sentence)
+        if shown is self.session:
+            return {"text/plain": text}
+        data, metadata = shown._repr_mimebundle_(**kwargs)
+        return {**data, "text/plain": text}, metadata
 
 
 def _difference(step: Step, again: Step) -> tuple[str, str]:
@@ -72,11 +93,16 @@ class Flown:
     Attributes:
         steps: the steps that can be repeated, oldest first.
         why: what made the recorder keep them; "" if nothing did.
+        at: the number of the step in which that was; None if nothing did.
+        left_out: values that could not be kept, and their types.
         curve: numbers of steps and their losses, as an array of shape (steps, 2).
     """
 
     why: str = ""
+    at: int | None = None
+    left_out: Mapping[str, str]
     _program: Code | None = None
+    _inspect: Inspect
 
     @property
     def steps(self) -> list[Step]:
@@ -85,6 +111,15 @@ class Flown:
     @property
     def curve(self) -> numpy.ndarray:
         raise NotImplementedError
+
+    def _code(self) -> str:
+        """The line of code that repeats the step."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        text = repr(self)
+        shown = card.html(text.partition("\n")[0], self.curve, self.steps, self.at, self.left_out, self._code())
+        return {"text/plain": text, "text/html": shown}
 
     def _before(self, number: int) -> list[Step]:
         """The steps from a snapshot up to that one."""
@@ -123,7 +158,7 @@ class Flown:
         steps = self._before(self._number(step))
         replay = self._run(program, Replay(steps, keep))
         assert replay.again is not None
-        return Repeated(steps[-1], replay.again, replay.session)
+        return Repeated(steps[-1], replay.again, replay.session, self._inspect)
 
     def resume(self, step: int | Step | None = None, into: Sequence[Any] | None = None, program: Program | None = None) -> Step:
         """Put everything back as it was before a step: parameters, optimizers, schedulers, random states. Training can go on from there.
@@ -141,7 +176,7 @@ class Flown:
             RuntimeError: the model or the optimizer is another one.
         """
         steps = self._before(self._number(step))
-        subjects = self._here() if into is None else Subjects(into, names_in(frame()))
+        subjects = self._here() if into is None else Subjects(into, caller.names())
         if subjects is None:
             raise ValueError("Into which model and optimizer? Give them in the order in which wb.flight got them: into=(model, optimizer).")
         self._moment(steps, program).put(subjects)

@@ -24,7 +24,7 @@ from ..inspector import bytes_text
 from ..torch_models.loaded import torch
 from . import replay, state, values, variables
 from .file import write
-from .flown import Flown
+from .flown import Flown, Inspect
 from .log import Log, Step
 from .replay import Code
 from .state import Subjects
@@ -45,12 +45,13 @@ class Flight(Flown):
     """
 
     def __init__(
-        self, given: Sequence[Any], frame: FrameType, keep: int, path: Any, when: Sequence[str], spike: float | None, signal: int | None
+        self, given: Sequence[Any], frame: FrameType, keep: int, path: Any, when: Sequence[str], spike: float | None, signal: int | None,
+        inspect: Inspect,
     ) -> None:  # fmt: skip
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ValueError(f"wb.flight: keep is a number of steps of at least 1, got {keep!r}.")
         self.path, self.keep, self.written = os.fspath(path), keep, ""
-        self._signal = signal
+        self._signal, self._inspect = signal, inspect
         self._subjects = Subjects(given, names_in(frame))
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
@@ -90,6 +91,12 @@ class Flight(Flown):
         kept = f", steps {self.steps[0].number} to {self.steps[-1].number} can be repeated" if self.steps else ""
         why = f" {self.why}." if self.why else ""
         return f"Flight recorder: {self._count} steps{kept}.{why}"
+
+    def _code(self) -> str:
+        if not self.steps:
+            return ""
+        kept = self.at is None or self.steps[0].number <= self.at
+        return f"flight.repeat({'' if self.at is None else self.at})" if kept else f"wb.open({self.path!r}).repeat(program=...)"
 
     def __len__(self) -> int:
         return self._count
@@ -275,7 +282,7 @@ class Flight(Flown):
         self._asked = ""
         if self.why and not why.startswith("It was asked"):
             return
-        self.why = why
+        self.why, self.at = why, self.steps[-1].number
         size = self._log.bytes
         print(f"wb.flight: {why} in step {self.steps[-1].number}. Writing {self.path}, {bytes_text(size)}.", file=sys.stderr)
         try:
