@@ -13,10 +13,11 @@ from ..base.readable import readable
 from ..inspector import count_text, number_text
 from .log import Step
 
-SHOWN = 10  # steps in the table
+SHOWN = 7  # steps in the table
 _POINTS = 300  # of the curve at most
 _DECADES = 3  # a curve that spans more is drawn on a logarithmic axis
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 620, 150, 58, 16, 18
+_APART = 5  # pixels between steps from which on each has a dot
+_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 640, 150, 58, 16, 18
 
 
 def html(headline: str, curve: numpy.ndarray, steps: Sequence[Step], at: int | None, left_out: Mapping[str, str], code: str) -> str:
@@ -66,14 +67,16 @@ def _picture(curve: numpy.ndarray, steps: Sequence[Step], at: int | None) -> str
         part = math.log(high / loss) / math.log(high / low) if log else (high - loss) / (high - low) if high > low else 0.5
         return _TOP + (bottom - _TOP - 6) * part
 
-    drawn = []
+    drawn, dots = [], []
     if steps:
         begin, end = x(steps[0].number) - 4, x(steps[-1].number) + 4
+        if end - begin > _APART * len(steps):
+            dots = [_dot(x(step.number), y(step.loss), 2.2, BLUE) for step in steps if step.losses]
         drawn.append(f'<rect x="{begin:.1f}" y="0" width="{end - begin:.1f}" height="{bottom}" fill="{BLUE}" fill-opacity=".16"/>')
     drawn.append(f'<path d="M{_LEFT}.5 0V{bottom}.5H{right}" fill="none" stroke="currentColor" stroke-opacity=".35"/>')
     points = ((x(numbers[i]), y(losses[i])) for i in sampled(len(numbers), _POINTS))
     drawn.append(f'<path d="{path(points)}" fill="none" stroke="{BLUE}" stroke-width="1.6" stroke-linejoin="round"/>')
-    drawn += [_dot(x(step.number), y(step.loss), 2.2, BLUE) for step in steps[-_POINTS:] if step.losses]
+    drawn += dots
     if at is not None:
         loss = next((float(loss) for number, loss in zip(numbers, losses, strict=True) if number == at), math.nan)
         line = f'<path d="M{x(at):.1f} 0V{bottom}" stroke="{ORANGE}" stroke-width="1.6" stroke-dasharray="4 3"/>'
