@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import runpy
 
 from playwright.sync_api import expect
@@ -49,7 +50,7 @@ def test_double_click_on_a_flight_file_shows_it_and_prepares_the_repetition(lab)
     lab.page.wait_for_function(f"() => {NOTEBOOK}?.content?.activeCellIndex === 1 && !{NOTEBOOK}.context.model.dirty")
     expect(lab.cell(0)).to_contain_text("The loss is nan, in step 5 of train.py.")
     opened, repeat = lab.page.evaluate(SOURCES)
-    assert eval(opened.splitlines()[-2].removeprefix("flight = wb.open")) == NAME
+    assert ast.literal_eval(opened.splitlines()[-2].removeprefix("flight = wb.open")) == NAME
     assert repeat.splitlines()[1:] == ["flight.repeat(program='train.py')"]
 
     lab.command("notebook:run-cell", 1)
