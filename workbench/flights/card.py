@@ -56,7 +56,8 @@ def _picture(curve: numpy.ndarray, steps: Sequence[Step], at: int | None) -> str
     low, high = (float(fine.min()), float(fine.max())) if len(fine) else (0.0, 0.0)
     log = low > 0 and high > low * 10**_DECADES
     right, bottom = _WIDTH - 8, _HEIGHT - _BOTTOM
-    first, last = min(numbers[0], *(step.number for step in steps)), max(numbers[-1], *(step.number for step in steps))
+    reached = [numbers[0], numbers[-1], *(step.number for step in steps)]  # the step that was left has no loss, or is not in the curve yet
+    first, last = min(reached), max(reached)
 
     def x(number: float) -> float:
         return _LEFT + 6 + (right - _LEFT - 12) * (number - first) / (last - first or 1)
