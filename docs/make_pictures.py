@@ -338,8 +338,8 @@ def compare(lab: Lab, view: Locator) -> None:
 
 FLIGHT = """def train():
     engine.manual_seed(0)
-    images, labels = wb.samples.digits(train=True)
-    images[500] = 0  # an empty picture
+    images, labels = wb.samples.digits()
+    images[158] = 0  # an empty picture
     loader = DataLoader(TensorDataset(images.flatten(1), labels), batch_size=16, shuffle=True)
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
     optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
@@ -352,7 +352,14 @@ FLIGHT = """def train():
             optimizer.step()"""
 
 
-@picture("flight.md", "from engine.data import DataLoader, TensorDataset", FLIGHT, "train()", 'wb.open("run.flight")', shows=".jp-RenderedHTML > div")
+@picture(
+    "flight.md",
+    "from engine.data import DataLoader, TensorDataset",
+    FLIGHT,
+    "train()",
+    'wb.open("run.flight")',
+    shows=".jp-RenderedHTML > div",
+)
 def flight(lab: Lab, card: Locator) -> None:
     expect(card.locator("svg")).to_be_visible()
 

@@ -22,7 +22,7 @@ with wb.flight(model, optimizer, path=PATH) as flight:
         optimizer.step()
 """
 PROGRAM = f"import sys\nimport engine\nimport workbench as wb\nPATH = globals().get('PATH', 'other.flight')\n{TRAINING}"
-NAME = "it's \"ä\" \\ 1.flight"
+NAME = 'it\'s "ä" \\ 1.flight'
 SENTENCE = "Step 5: loss nan, repeated: equal to the original bit for bit (losses, 2 gradients, 2 parameters and buffers)."
 SOURCES = f"() => {NOTEBOOK}.content.widgets.map((cell) => cell.model.sharedModel.getSource())"
 

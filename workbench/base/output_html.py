@@ -8,7 +8,9 @@ from html import escape
 
 BLUE, ORANGE, GRAY = "#2f83c5", "#d55e00", "#7f8a94"  # all 3:1 on white and on JupyterLab's dark gray
 TABLE = "border-collapse:collapse;font-size:13px;margin:0;border:none"
-_CELL = "padding:2px 14px 2px 0;text-align:{};white-space:{};vertical-align:top;font-variant-numeric:tabular-nums;background:none;color:inherit"
+_CELL = (
+    "padding:2px 14px 2px 0;text-align:{};white-space:{};vertical-align:top;font-variant-numeric:tabular-nums;background:none;color:inherit"
+)
 
 
 def block(inner: str, style: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Recorded steps as HTML: the loss curve, why they were kept, the last steps, and the line of code that repeats one. All text is escaped."""
+"""Recorded steps as HTML: why they were kept, the loss curve, the last steps, and the code that repeats one. All text is escaped."""
 
 from __future__ import annotations
 

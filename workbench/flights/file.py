@@ -145,7 +145,8 @@ class Opened(Flown):
         return f"wb.open({self.path!r}).{self._call()}"
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        return super()._repr_mimebundle_(**kwargs), {"gradient-workbench": {"next": self._call()}}  # JupyterLab writes it into the next cell
+        call = {"next": self._call()}  # the extension of JupyterLab writes it into the next cell
+        return super()._repr_mimebundle_(**kwargs), {"gradient-workbench": call}
 
     def __repr__(self) -> str:
         steps = self.steps

@@ -17,7 +17,6 @@ from .log import Step
 from .replay import Code, Program, Replay
 from .state import Moment, Subjects
 
-
 Inspect = Callable[[ShownSession], Report]  # checks what a session shows, which opens on the findings
 
 
@@ -158,6 +157,8 @@ class Flown:
         steps = self._before(self._number(step))
         replay = self._run(program, Replay(steps, keep))
         assert replay.again is not None
+        if replay.session is not None:
+            replay.session.kept = replay.subjects  # a parameter that has been freed would get no gradient as the pass is stepped through
         return Repeated(steps[-1], replay.again, replay.session, self._inspect)
 
     def resume(self, step: int | Step | None = None, into: Sequence[Any] | None = None, program: Program | None = None) -> Step:

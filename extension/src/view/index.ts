@@ -35,7 +35,7 @@ function open(model: Model): Core {
 /** Shows the view in `el`; returns a function that removes it. */
 function render({ model, el, core, parts = "all", hints = true }: RenderProps): () => void {
   const above = model.get("_above");
-  const sentence = typeof above === "string" && above ? h("div", { style: "padding-bottom: 6px" }, above) : null;
+  const sentence = typeof above === "string" && above ? h("div", { style: "padding: 4px 0 6px" }, above) : null;
   if (sentence) el.append(sentence);
   const height = model.get("height");
   const fills = el.style.height !== "";
