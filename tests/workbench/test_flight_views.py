@@ -106,7 +106,7 @@ def test_names_are_text(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "losses", [[1.0], [2.0, 2.0], [numpy.nan], [numpy.inf, 1.0, -3.0], [5.0, 1e-9, 1e30, numpy.nan], [0.0, 1e300, -1e300]]
+    "losses", [[1.0], [2.0, 2.0], [numpy.nan], [numpy.inf, 1.0, -3.0], [5.0, 1e-320, 1e30, numpy.nan], [0.0, 1e300, -1e300]]
 )
 def test_every_curve_is_drawn(losses):
     html = drawn(losses, range(len(losses)), len(losses) - 1)

@@ -51,9 +51,9 @@ def _text(words: str) -> str:
 
 def _picture(curve: numpy.ndarray, steps: Sequence[Step], at: int | None) -> str:
     """The loss of each step; the background of those that were kept is tinted, and a line marks the step that they were kept for."""
-    numbers, losses = curve[:, 0], curve[:, 1]
-    fine = losses[numpy.isfinite(losses)]
-    low, high = (float(fine.min()), float(fine.max())) if len(fine) else (0.0, 0.0)
+    numbers, losses = curve.T.tolist()
+    fine = [loss for loss in losses if math.isfinite(loss)]
+    low, high = min(fine, default=0.0), max(fine, default=0.0)
     log = low > 0 and high > low * 10**_DECADES
     right, bottom = _WIDTH - 8, _HEIGHT - _BOTTOM
     reached = [numbers[0], numbers[-1], *(step.number for step in steps)]  # the step that was left has no loss, or is not in the curve yet
@@ -65,7 +65,8 @@ def _picture(curve: numpy.ndarray, steps: Sequence[Step], at: int | None) -> str
     def y(loss: float) -> float:
         if not math.isfinite(loss):
             return math.nan
-        part = math.log(high / loss) / math.log(high / low) if log else (high - loss) / (high - low) if high > low else 0.5
+        from_high, whole = (math.log(high) - math.log(loss), math.log(high) - math.log(low)) if log else (high - loss, high - low)
+        part = from_high / whole if whole else 0.5
         return _TOP + (bottom - _TOP - 6) * part
 
     drawn, dots = [], []
@@ -78,12 +79,12 @@ def _picture(curve: numpy.ndarray, steps: Sequence[Step], at: int | None) -> str
     points = ((x(numbers[i]), y(losses[i])) for i in sampled(len(numbers), _POINTS))
     drawn.append(f'<path d="{path(points)}" fill="none" stroke="{BLUE}" stroke-width="1.6" stroke-linejoin="round"/>')
     drawn += dots
-    if at is not None:
-        loss = next((float(loss) for number, loss in zip(numbers, losses, strict=True) if number == at), math.nan)
+    if at is not None and at >= first:
+        loss = dict(zip(numbers, losses, strict=True)).get(at, math.nan)
         line = f'<path d="M{x(at):.1f} 0V{bottom}" stroke="{ORANGE}" stroke-width="1.6" stroke-dasharray="4 3"/>'
         drawn.append(line + _dot(x(at), y(loss), 4, ORANGE))
     size = 'font-size="11" fill="currentColor"'
-    ends = [(low, bottom - 2), (high, _TOP + 4)] if high > low else [(low, (_TOP + bottom) / 2)] if len(fine) else []
+    ends = [(low, bottom - 2), (high, _TOP + 4)] if high > low else [(low, (_TOP + bottom) / 2)] if fine else []
     drawn += [f'<text x="{_LEFT - 6}" y="{at_y}" text-anchor="end" {size}>{escape(number_text(loss))}</text>' for loss, at_y in ends]
     drawn += [
         f'<text x="{x(number):.1f}" y="{_HEIGHT - 4}" text-anchor="{anchor}" {size}>{words}{number:.0f}</text>'

@@ -5,7 +5,7 @@ import { showErrorMessage } from "@jupyterlab/apputils";
 import type { CodeCell } from "@jupyterlab/cells";
 import { ABCWidgetFactory, type DocumentRegistry, DocumentWidget, TextModelFactory } from "@jupyterlab/docregistry";
 import { NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
-import { ServerConnection } from "@jupyterlab/services";
+import { type Contents, ServerConnection } from "@jupyterlab/services";
 import { Widget } from "@lumino/widgets";
 import { callIn, notebookOf, prepared, pythonOf } from "./flightNotebook";
 import { icon } from "./icon";
@@ -17,7 +17,7 @@ const NAME = "Flight recording";
 export function openFlights(app: JupyterFrontEnd): void {
   const { docRegistry } = app;
   docRegistry.addFileType({ name: TYPE, displayName: NAME, extensions: [".flight"], fileFormat: "base64", contentType: "file", icon });
-  docRegistry.addModelFactory(new Unread());
+  docRegistry.addModelFactory(new Unread(false));
   docRegistry.addWidgetFactory(new Opener(app));
 }
 
@@ -49,20 +49,24 @@ class Opener extends ABCWidgetFactory<DocumentWidget> {
 async function openNotebook(app: JupyterFrontEnd, file: string): Promise<void> {
   const { contents, kernelspecs } = app.serviceManager;
   const path = `${file}.ipynb`;
-  const isNew = !(await contents.get(path, { content: false }).then(() => true, isMissing));
+  const isNew = !(await isThere(contents, path));
   if (isNew) {
     await kernelspecs.ready;
-    const content = notebookOf(contents.localPath(file).split("/").pop()!, pythonOf(kernelspecs.specs as Parameters<typeof pythonOf>[0]));
+    const content = notebookOf(contents.localPath(file).split("/").pop()!, pythonOf(kernelspecs.specs));
     await contents.save(path, { type: "notebook", format: "json", content });
   }
   const panel: NotebookPanel = await app.commands.execute("docmanager:open", { path, factory: "Notebook" });
   if (isNew && !panel.isDisposed) void run(panel); // Jupyter Notebook opens it in another page
 }
 
-/** Whether a file is there, from the error of the request for it: not if it is missing; any other error is thrown again. */
-function isMissing(error: unknown): boolean {
-  if (error instanceof ServerConnection.ResponseError && error.response.status === 404) return false;
-  throw error;
+async function isThere(contents: Contents.IManager, path: string): Promise<boolean> {
+  try {
+    await contents.get(path, { content: false });
+    return true;
+  } catch (error) {
+    if (error instanceof ServerConnection.ResponseError && error.response.status === 404) return false;
+    throw error;
+  }
 }
 
 async function run(panel: NotebookPanel): Promise<void> {
