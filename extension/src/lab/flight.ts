@@ -38,9 +38,10 @@ class Opener extends ABCWidgetFactory<DocumentWidget> {
   }
 
   protected createNewWidget(context: DocumentRegistry.Context): DocumentWidget {
-    const opened = context.ready.then(() => openNotebook(this.app, context.path));
+    const failed = (error: Error) => showErrorMessage(`${context.path} could not be opened`, error);
+    const opened = context.ready.then(() => openNotebook(this.app, context.path)).catch(failed);
     const tab = new DocumentWidget({ content: new Widget(), context, reveal: opened });
-    void opened.catch((error) => showErrorMessage(`${context.path} could not be opened`, error)).finally(() => tab.dispose());
+    void opened.then(() => tab.dispose());
     return tab;
   }
 }
