@@ -336,6 +336,48 @@ def compare(lab: Lab, view: Locator) -> None:
     select(view, "linear")
 
 
+FLIGHT = """def train():
+    engine.manual_seed(0)
+    images, labels = wb.samples.digits()
+    images[158] = 0  # an empty picture
+    loader = DataLoader(TensorDataset(images.flatten(1), labels), batch_size=16, shuffle=True)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimizer = optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    with wb.flight(model, optimizer):
+        for x, target in loader:
+            x = x / x.norm(dim=1, keepdim=True)
+            loss = F.cross_entropy(model(x), target)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()"""
+
+
+@picture(
+    "flight.md",
+    "from engine.data import DataLoader, TensorDataset",
+    FLIGHT,
+    "train()",
+    'wb.open("run.flight")',
+    shows=".jp-RenderedHTML > div",
+)
+def flight(lab: Lab, card: Locator) -> None:
+    expect(card.locator("svg")).to_be_visible()
+
+
+@picture(
+    "flight.md",
+    "from engine.data import DataLoader, TensorDataset",
+    FLIGHT,
+    "train()",
+    'wb.open("run.flight").repeat(program=train)',
+    shows=".jp-OutputArea-output",
+)
+def flight_repeated(lab: Lab, output: Locator) -> None:
+    view = output.locator(".gradient-workbench")
+    view.evaluate("(view) => { view.style.height = '620px'; }")
+    view.get_by_test_id("wb-finding").first.locator("button.say").click()
+
+
 @picture("export.md", until="wb.export")
 def replay(lab: Lab, view: Locator) -> Locator:
     lab.page.set_viewport_size({"width": 960, "height": 660})

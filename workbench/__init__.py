@@ -669,9 +669,10 @@ def flight(
         >>> flight.repeat(0).same
         True
     """
+    from .checks.ask import inspected
     from .flights.recorder import Flight
 
-    return Flight(subjects, caller.frame(), path, keep, [when] if isinstance(when, str) else when, spike, signal)
+    return Flight(subjects, caller.frame(), path, keep, [when] if isinstance(when, str) else when, spike, signal, inspect=inspected)
 
 
 def open(path: str | PathLike[str]) -> Opened:
@@ -704,10 +705,11 @@ def open(path: str | PathLike[str]) -> Opened:
         >>> wb.check(wb.open("run.flight").repeat(program=train)).findings[0].code
         'nan-forward'
     """
+    from .checks.ask import inspected
     from .flights.automatic import started
     from .flights.file import Opened
 
-    return Opened(path, started)
+    return Opened(path, inspected, started)
 
 
 def history(model: Any, optimizer: Any = None, every: int = 1, keep: int = 256) -> History:

@@ -42,13 +42,13 @@ def has_page() -> bool:
     return in_kernel() or (marimo is not None and marimo.running_in_notebook())
 
 
-def shown(session: Any) -> Any:
-    """A view of the session in a notebook, elsewhere the session itself, which prints itself."""
+def shown(session: Any, above: str = "") -> Any:
+    """A view of the session in a notebook, with a sentence above it; elsewhere the session itself, which prints itself."""
     if not has_page():
         return session
     from .jupyter.widget import View
 
-    return View(session)
+    return View(session, above)
 
 
 def displayed(session: Any) -> Callable[[], None]:

@@ -57,6 +57,12 @@ describe("graph messages", () => {
     expect(state.overlay).toBe("bytes");
   });
 
+  it("opens on the tab of the session, which a pass that follows does not change", () => {
+    const [graph] = mlp().graphs("r1");
+    const tabs = (["graph", "checks"] as const).map((view) => get(get(START, { ...graph!, view }), pass).tab);
+    expect(tabs).toEqual(["step", "checks"]);
+  });
+
   it("forgets the faces of an iteration when the graph of the next one comes", () => {
     const face = { node: 0, value: 1.5, health: [], saves: [], kept_inputs: [], kept_result: false, base: -1, version: 0 };
     const shown = get(started(mlp()), { type: "faces", v: VERSION, re: null, recording: "r1", faces: [face] } as unknown as ToView);

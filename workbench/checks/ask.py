@@ -12,7 +12,7 @@ from engine.base import observe
 from ..protocol import Finding
 from ..recording.recording import recent
 from ..session.report import Report
-from ..session.surface import ReportSession
+from ..session.surface import ReportSession, ShownSession
 from ..subjects.recordings import opened_on, recording_of
 from ..torch_models import loaded
 from . import answers, look
@@ -38,7 +38,7 @@ class CheckedSession(ReportSession):
     """A session that opens on the findings of the checks."""
 
     def report(self) -> CheckReport:
-        return CheckReport(look.report(look.Looked(self.findings or [], self.unsure), self.recording.title), self.findings or [])
+        return _report(self)
 
 
 def checked(what: Any, names: Mapping[str, Any], thorough: bool) -> CheckedSession:
@@ -47,6 +47,19 @@ def checked(what: Any, names: Mapping[str, Any], thorough: bool) -> CheckedSessi
     session = opened_on(CheckedSession, ended or recording_of(what, names), "checks", names)
     answers.check(session, thorough)
     return session
+
+
+def inspected(session: ShownSession) -> CheckReport:
+    """Run every check over what a session shows. It opens on the findings if there are any."""
+    if not session.thorough:
+        answers.check(session, thorough=True)
+    if session.findings:
+        session.graph.view = "checks"
+    return _report(session)
+
+
+def _report(session: ShownSession) -> CheckReport:
+    return CheckReport(look.report(look.Looked(session.findings or [], session.unsure), session.recording.title), session.findings or [])
 
 
 @contextmanager

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from html import escape
 
+from ..base.output_html import BLUE, GRAY, ORANGE, TABLE, block, cell, swatch
 from ..graph.timing import seconds_text
 from .board import Board, Row, cells
 from .calls import Calls
 
-_WAIT, _MOVE, _COMPUTE = "#d55e00", "#2f83c5", "#7f8a94"  # all 3:1 on white and on JupyterLab's dark gray
+_WAIT, _MOVE, _COMPUTE = ORANGE, BLUE, GRAY
 _GLYPH = {
     "computes": ("▶", _MOVE),
     "idle": ("–", _COMPUTE),
@@ -18,36 +19,30 @@ _GLYPH = {
     "dead": ("✕", _WAIT),
 }
 _WIDTH, _LEFT, _LANE, _BAR, _AXIS = 900, 64, 26, 16, 18
-_CELL = (
-    "padding:2px 14px 2px 0;text-align:{};white-space:{};vertical-align:top;font-variant-numeric:tabular-nums;background:none;color:inherit"
-)
 
 
 def html(board: Board, line: str | None = None) -> str:
     """The board as one HTML block; `line` is a time line that was drawn before."""
     told = "".join(f'<div style="margin:2px 0">{escape(one)}</div>' for one in board.sentences)
-    style = "font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;line-height:1.5;max-width:1000px"
     line = time_line(board.calls) if line is None else line
-    return f'<div style="{style}">{_table(board.rows)}<div style="margin:6px 0">{told}</div>{line}</div>'
+    return block(f'{_table(board.rows)}<div style="margin:6px 0">{told}</div>{line}', "max-width:1000px")
 
 
 def _table(rows: list[Row]) -> str:
     heads = (("rank", "right"), ("step", "right"), ("collective", "right"), ("waited", "right"), ("memory", "right"), ("state", "left"))
-    head = "".join(
-        f'<th scope="col" style="{_CELL.format(side, "nowrap")};font-weight:normal;opacity:.8">{name}</th>' for name, side in heads
-    )
+    head = "".join(cell(name, side, head="col", style="font-weight:normal;opacity:.8") for name, side in heads)
     return (
-        '<div style="overflow-x:auto"><table style="border-collapse:collapse;font-size:13px;margin:0;border:none">'
+        f'<div style="overflow-x:auto"><table style="{TABLE}">'
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(map(_row, rows))}</tbody></table></div>"
     )
 
 
 def _row(row: Row) -> str:
     glyph, color = _GLYPH[row.status]
-    numbers = "".join(f'<td style="{_CELL.format("right", "nowrap")}">{escape(text)}</td>' for text in cells(row))
+    numbers = "".join(cell(escape(text)) for text in cells(row))
     mark = f'<span aria-hidden="true" style="color:{color};display:inline-block;width:20px">{glyph}</span>'
-    state = f'<td style="{_CELL.format("left", "normal")}">{mark}<b>{row.status}</b> {escape(row.words)}</td>'
-    return f'<tr style="background:none"><th scope="row" style="{_CELL.format("right", "nowrap")}">{row.rank}</th>{numbers}{state}</tr>'
+    state = cell(f"{mark}<b>{row.status}</b> {escape(row.words)}", "left", "normal")
+    return f'<tr style="background:none">{cell(str(row.rank), head="row")}{numbers}{state}</tr>'
 
 
 def time_line(calls: Calls) -> str:
@@ -95,10 +90,6 @@ def _bar(start: float, stop: float, y: float, scale: float, color: str, opacity:
 
 
 def _legend(count: int) -> str:
-    def one(color: str, word: str, opacity: float = 1) -> str:
-        box = f"display:inline-block;width:12px;height:12px;background:{color};opacity:{opacity};margin-right:5px;vertical-align:-1px"
-        return f'<span style="margin-right:16px"><span aria-hidden="true" style="{box}"></span>{word}</span>'
-
     head = f'<span style="margin-right:16px;opacity:.8">The last {count} collectives</span>'
-    words = one(_COMPUTE, "computes", 0.35) + one(_WAIT, "waits for a rank") + one(_MOVE, "communicates")
+    words = swatch(_COMPUTE, "computes", 0.35) + swatch(_WAIT, "waits for a rank") + swatch(_MOVE, "communicates")
     return f'<div style="margin:4px 0">{head}{words}</div>'

@@ -18,10 +18,10 @@ from engine.serialize import safetensors
 from engine.serialize.errors import CheckpointError
 from engine.serialize.source import opened, whole
 
-from ..caller import frame, names_in
+from .. import caller
 from ..torch_models.loaded import torch
 from . import values
-from .flown import Flown
+from .flown import Flown, Inspect
 from .log import Log, Step
 from .replay import Program, among, call
 from .state import Subjects
@@ -83,16 +83,16 @@ class Opened(Flown):
         left_out: values that could not be kept, and their types.
     """
 
-    def __init__(self, path: str | os.PathLike[str], around: Callable[[str], AbstractContextManager[None]]) -> None:
+    def __init__(self, path: str | os.PathLike[str], inspect: Inspect, around: Callable[[str], AbstractContextManager[None]]) -> None:
         """`around(how it was started)`: the context that the program is run in."""
-        self.path = os.fspath(path)
+        self.path, self._inspect, self._around = os.fspath(path), inspect, around
         body = read(self.path)
         self.why, self.versions, self.left_out = body["why"], body["versions"], body["left out"]
         self._log = Log(len(body["steps"]))
         self._log.curve.extend((int(n), float(loss)) for n, loss in body["curve"])
         self._log.steps.extend(Step(**one) for one in body["steps"])
         self.fingerprint, self.threads = body["program"], body["threads"]
-        self._around = around
+        self.at = self.steps[-1].number
 
     @property
     def steps(self) -> list[Step]:
@@ -103,7 +103,7 @@ class Opened(Flown):
         return numpy.array(self._log.curve, numpy.float64).reshape(-1, 2)
 
     def _chosen(self, program: Program | None) -> Any:
-        found = among(names_in(frame()), self.fingerprint) if program is None else program
+        found = among(caller.names(), self.fingerprint) if program is None else program
         if found is None:
             raise ValueError(
                 "Which program? Give the path of the script, or the function that trains: repeat(program='train.py'). "
@@ -118,6 +118,18 @@ class Opened(Flown):
 
     def _before(self, number: int) -> list[Step]:
         return self._log.before(number)
+
+    def _call(self) -> str:
+        """The call that repeats the step: with the script's name, or that of a function that the user has to define."""
+        file, function = self.fingerprint["file"], self.fingerprint["function"]
+        return f"repeat(program={repr(file) if file else function if function.isidentifier() else 'train'})"
+
+    def _code(self) -> str:
+        return f"wb.open({self.path!r}).{self._call()}"
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        call = {"next": self._call()}  # the extension of JupyterLab writes it into the next cell
+        return super()._repr_mimebundle_(**kwargs), {"gradient-workbench": call}
 
     def __repr__(self) -> str:
         steps = self.steps

@@ -11,18 +11,26 @@ import numpy
 
 import engine
 
-from ..caller import frame, names_in
+from .. import caller
 from ..recording.recording import KEEP
+from ..session.report import Report, TextReport
 from ..session.surface import ShownSession
-from . import state, values
+from . import card, state, values
 from .log import Step
 from .replay import Code, Program, Replay
 from .state import Moment, Subjects
 from .triggers import finite
 
+Inspect = Callable[[ShownSession], Report]  # checks what a session shows, which opens on the findings
+
+
+def unseen(session: ShownSession) -> Report:
+    """No checks."""
+    return TextReport("")
+
 
 class Repeated:
-    """A step that was repeated, and how it compares with the original.
+    """A step that was repeated, and how it compares with the original. In a notebook it is a view of the recording.
 
     Attributes:
         step: the recorded step.
@@ -34,20 +42,36 @@ class Repeated:
         session: the recording, with its graph, values and backward passes.
     """
 
-    def __init__(self, step: Step, again: Step, session: ShownSession | None, notes: Sequence[str] = ()) -> None:
+    def __init__(self, step: Step, again: Step, session: ShownSession | None, inspect: Inspect, notes: Sequence[str] = ()) -> None:
         self.step, self.losses, self.error, self.session = step, again.losses, again.error, session
         self.differs, self.compared = _difference(step, again)
-        self.notes = list(notes)
+        self.notes, self._inspect = list(notes), inspect
+        if session is not None:
+            session.recording.title = f"step {step.number}"
 
     @property
     def same(self) -> bool:
         """Whether everything that was compared is equal bit for bit."""
         return not self.differs
 
-    def __repr__(self) -> str:
+    @property
+    def sentence(self) -> str:
+        """How it compares with the original."""
         raised = f" It raised {self.error}." if self.error else ""
         how = f"equal to the original bit for bit ({self.compared})" if self.same else f"not as it was: {self.differs}"
         return " ".join([f"{self.step}, repeated: {how}.{raised}", *([] if self.same else self.notes)])
+
+    def __repr__(self) -> str:
+        report = "" if self.session is None else self._inspect(self.session).text
+        return f"{self.sentence}\n{report}" if self.session is not None and self.session.findings else self.sentence
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        text = repr(self)  # before there is a view: it opens on the findings
+        shown = caller.shown(self.session, self.sentence)
+        if shown is self.session:
+            return {"text/plain": text}
+        data, metadata = shown._repr_mimebundle_(**kwargs)
+        return {**data, "text/plain": text}, metadata
 
 
 def _difference(step: Step, again: Step) -> tuple[str, str]:
@@ -80,6 +104,8 @@ class Flown:
     Attributes:
         steps: the steps that can be repeated, oldest first.
         why: what made the recorder keep them; "" if nothing did.
+        at: the number of the step in which that was; None if nothing did.
+        left_out: values that could not be kept, and their types.
         curve: numbers of steps and their losses, as an array of shape (steps, 2).
         fingerprint: the name of the program's file or function, and a digest of its text.
         threads: the number of threads of an op.
@@ -88,7 +114,10 @@ class Flown:
     why: str = ""
     fingerprint: Mapping[str, str]
     threads: int
+    at: int | None = None
+    left_out: Mapping[str, str]
     _program: Code | None = None
+    _inspect: Inspect
 
     @property
     def steps(self) -> list[Step]:
@@ -97,6 +126,15 @@ class Flown:
     @property
     def curve(self) -> numpy.ndarray:
         raise NotImplementedError
+
+    def _code(self) -> str:
+        """The line of code that repeats the step."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        text = repr(self)
+        shown = card.html(text.partition("\n")[0], self.curve, self.steps, self.at, self.left_out, self._code())
+        return {"text/plain": text, "text/html": shown}
 
     def _before(self, number: int) -> list[Step]:
         """The steps from a snapshot up to that one."""
@@ -136,7 +174,9 @@ class Flown:
         steps = self._before(self._wrong(program) if step is None else self._number(step))
         replay = self._run(program, Replay(steps, self.fingerprint["block"], keep))
         assert replay.again is not None
-        return Repeated(steps[-1], replay.again, replay.session, self._notes(replay))
+        if replay.session is not None:
+            replay.session.kept = replay.subjects  # a parameter that has been freed would get no gradient as the pass is stepped through
+        return Repeated(steps[-1], replay.again, replay.session, self._inspect, list(self._notes(replay)))
 
     def _notes(self, replay: Replay) -> Iterator[str]:
         if replay.program is not None and replay.program.fingerprint()["sha256"] != self.fingerprint["sha256"]:
@@ -175,7 +215,7 @@ class Flown:
             RuntimeError: the model or the optimizer is another one.
         """
         steps = self._before(self._number(step))
-        subjects = self._here() if into is None else Subjects(into, names_in(frame()))
+        subjects = self._here() if into is None else Subjects(into, caller.names())
         if subjects is None:
             raise ValueError("Into which model and optimizer? Give them in the order in which wb.flight got them: into=(model, optimizer).")
         self._moment(steps, program).put(subjects)

@@ -24,7 +24,7 @@ from ..inspector import bytes_text
 from ..torch_models.loaded import torch
 from . import replay, state, values, variables
 from .file import write, written
-from .flown import Flown
+from .flown import Flown, Inspect, unseen
 from .log import Log, Step
 from .replay import Code
 from .state import Subjects
@@ -52,12 +52,12 @@ class Flight(Flown):
 
     def __init__(
         self, given: Sequence[Any], frame: FrameType, path: str | os.PathLike[str], keep: int = 3, when: Sequence[str] = (),
-        spike: float | None = 10.0, signal: int | None = None, started: str = "",
+        spike: float | None = 10.0, signal: int | None = None, started: str = "", inspect: Inspect = unseen,
     ) -> None:  # fmt: skip
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ValueError(f"wb.flight: keep is a number of steps of at least 1, got {keep!r}.")
         self.path, self.keep, self.written = os.fspath(path), keep, ""
-        self._signal = signal
+        self._signal, self._inspect = signal, inspect
         self._subjects = Subjects(given, names_in(frame))
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
@@ -108,6 +108,12 @@ class Flight(Flown):
         kept = f", steps {self.steps[0].number} to {self.steps[-1].number} can be repeated" if self.steps else ""
         why = f" {self.why}." if self.why else ""
         return f"Flight recorder: {self.count} steps{kept}.{why}"
+
+    def _code(self) -> str:
+        if not self.steps:
+            return ""
+        kept = self.at is None or self.steps[0].number <= self.at
+        return f"flight.repeat({'' if self.at is None else self.at})" if kept else f"wb.open({self.path!r}).repeat(program=...)"
 
     def keep_this(self, why: str = "It was asked for") -> None:
         """Write the file when the step that runs has ended, or now if none runs.
@@ -371,7 +377,7 @@ class Flight(Flown):
         self._asked = ""
         if self.why and not why.startswith("It was asked"):
             return
-        self.why = why
+        self.why, self.at = why, self.steps[-1].number
         content = self._content()
         size = bytes_text(values.bytes_in(content))
         ends = " Recording ends." if self.over else ""

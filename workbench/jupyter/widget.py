@@ -40,9 +40,9 @@ class Widget(anywidget.AnyWidget):
     _esm = _LOADER.read_text(encoding="utf-8") if _BUILT.exists() else _MISSING
     _bundle = traitlets.Unicode().tag(sync=True)
 
-    def __init__(self) -> None:
+    def __init__(self, **traits: Any) -> None:
         self._line = ""
-        super().__init__(_bundle=bundle()[0])
+        super().__init__(_bundle=bundle()[0], **traits)
         comm.direct(self.comm, self._handle_msg)
 
     def _asked(self, message: Any) -> None:
@@ -87,11 +87,13 @@ class View(Widget):
         findings: the findings of the checks on what is shown, most serious first.
     """
 
-    def __init__(self, session: Session) -> None:
+    _above = traitlets.Unicode().tag(sync=True)  # a sentence above it
+
+    def __init__(self, session: Session, above: str = "") -> None:
         self.session = session
         self.client = session.connect(self._say)
         self.client.opened = False
-        super().__init__()
+        super().__init__(_above=above)
         session.busy, session.to_side_panel = cells.running, comm.follow
         cells.follow()
         cells.shown(session)

@@ -99,7 +99,7 @@ class Session:
         self.findings: list[protocol.Finding] | None = None  # findings of the checks; None if they have not run
         self.thorough, self.unsure = False, ""  # whether every value was checked; what could not be judged
         self.vocabulary = inspector.vocabulary.current  # what ids mean here; None: what wb.vocabulary says when asked
-        self.watch: Any = None  # the watch of a PyTorch tensor, kept as long as the session
+        self.kept: Any = None  # what lives as long as the session: the watch of a PyTorch tensor, the model of a repeated step
         self._alone = Client(self, lambda message, buffers: None)
         recent.add(self)
 

@@ -97,7 +97,7 @@ class TensorOfTorch(Watch):
     def __init__(self, tensor: Any, keep: int, *page: Any) -> None:
         super().__init__(ShownSession(empty()), *page)
         name = next((n for n, value in self.names().items() if value is tensor and not n.startswith("_")), "")
-        self.session.watch = self._watch = TensorWatch(self.session, tensor, self.names, name, keep)
+        self.session.kept = self._watch = TensorWatch(self.session, tensor, self.names, name, keep)
 
     def stop(self) -> None:
         self._watch.close()

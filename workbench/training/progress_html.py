@@ -5,25 +5,25 @@ from __future__ import annotations
 import math
 from html import escape
 
+from ..base.output_html import BLUE, ORANGE, block, path, sampled
 from ..inspector import number_text
 from .progress import SHOWN, Track
 
 _POINTS = 100  # per curve at most
 _WIDTH, _HEIGHT, _LEFT = 200, 56, 4
-_LINE, _BAD = "#2f83c5", "#d55e00"  # both 3:1 on white and on JupyterLab's dark gray
 _BAR = "width:180px;height:12px;vertical-align:middle"
 
 
 def html(tracks: list[Track]) -> str:
     """The tracks as one HTML block, the outermost first and inner ones indented."""
     parts = [_track(track, depth) for depth, track in enumerate(tracks)]
-    return f'<div style="font-family:var(--jp-ui-font-family,sans-serif);font-size:13px;line-height:1.5">{"".join(parts)}</div>'
+    return block("".join(parts))
 
 
 def _track(track: Track, depth: int) -> str:
     title = f"<b>{escape(track.title)}</b> " if track.title else ""
     known = track.total is not None and track.done <= track.total
-    color = _BAD if track.ended and not track.whole else _LINE
+    color = ORANGE if track.ended and not track.whole else BLUE
     look = f'aria-label="{escape(track.title or "Progress", quote=True)}" style="{_BAR};accent-color:{color}"'
     if track.whole:
         bar = f'<progress {look} value="1" max="1"></progress>'
@@ -42,7 +42,7 @@ def _curve(name: str, steps: list[int], values: list[float]) -> str:
     last = values[-1] if values else None
     fine = [x for x in values if math.isfinite(x)]
     bad = len(values) - len(fine)
-    warning = f' <span style="color:{_BAD};font-weight:bold">✕ {bad} not finite</span>' if bad else ""
+    warning = f' <span style="color:{ORANGE};font-weight:bold">✕ {bad} not finite</span>' if bad else ""
     head = f"<div>{escape(name)} <b>{escape(number_text(last))}</b>{warning}</div>"
     if not fine:
         return f"<div>{head}</div>"
@@ -51,24 +51,17 @@ def _curve(name: str, steps: list[int], values: list[float]) -> str:
     words = f"{name}: {len(values)} numbers from {number_text(low)} to {number_text(high)}, the last is {number_text(last)}"
     frame = f'width="{_WIDTH}" height="{_HEIGHT}" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{escape(words, quote=True)}"'
     axis = f'<path d="M0.5 0V{_HEIGHT - 0.5}H{_WIDTH}" fill="none" stroke="currentColor" stroke-opacity=".35"/>'
-    line = f'<path d="{_path(steps, values, low, high)}" fill="none" stroke="{_LINE}" stroke-width="1.6" stroke-linejoin="round"/>'
+    line = f'<path d="{_path(steps, values, low, high)}" fill="none" stroke="{BLUE}" stroke-width="1.6" stroke-linejoin="round"/>'
     return f'<div>{head}<svg {frame} style="display:block;overflow:visible">{axis}{line}</svg>{ends}</div>'
 
 
 def _path(steps: list[int], values: list[float], low: float, high: float) -> str:
     """The curve as an SVG path, with gaps at values that are not finite."""
-    n = len(values)
-    chosen = sorted({(i + 1) * n // min(n, _POINTS) - 1 for i in range(min(n, _POINTS))} | {0})
     first, along, span = steps[0], (steps[-1] - steps[0]) or 1, (high - low) or 1.0
     middle = _HEIGHT / 2 if high == low else None
-    out, pen = [], "M"
-    for i in chosen:
-        if not math.isfinite(values[i]):
-            pen = "M"
-            continue
-        x = _LEFT + (_WIDTH - 2 * _LEFT) * (steps[i] - first) / along
-        y = middle if middle is not None else 4 + (_HEIGHT - 10) * (high - values[i]) / span
-        alone = "h.1" if pen == "M" else ""  # makes a single point visible
-        out.append(f"{pen}{x:.1f} {y:.1f}{alone}")
-        pen = "L"
-    return "".join(out)
+
+    def place(i: int) -> tuple[float, float]:
+        y = middle if middle is not None and math.isfinite(values[i]) else 4 + (_HEIGHT - 10) * (high - values[i]) / span
+        return _LEFT + (_WIDTH - 2 * _LEFT) * (steps[i] - first) / along, y
+
+    return path(map(place, sampled(len(values), _POINTS)))

@@ -7,6 +7,7 @@ import { INotebookTracker, type NotebookPanel } from "@jupyterlab/notebook";
 import { IStatusBar } from "@jupyterlab/statusbar";
 import { HEARD, LEFT, OPEN, SIDE_PANEL } from "../view/notebook";
 import type { Site } from "../view/protocol";
+import { openFlights } from "./flight";
 import { Hub } from "./hub";
 import { icon } from "./icon";
 import { keepAnswers, keepLevels } from "./keep";
@@ -93,6 +94,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     });
     statusBar?.registerStatusItem("gradient-workbench:memory", { item, align: "right", rank: 30 });
 
+    openFlights(app);
     tellOfWaiting(hub, openSide);
 
     document.documentElement.dataset[SIDE_PANEL] = "";

@@ -2,6 +2,7 @@
 
 import { modelTransport, openChannel, type Model } from "./channel";
 import { Core } from "./core";
+import { h } from "./dom";
 import { View, type Parts } from "./view";
 
 const PATIENCE = 20_000; // milliseconds until a request times out
@@ -33,6 +34,9 @@ function open(model: Model): Core {
 
 /** Shows the view in `el`; returns a function that removes it. */
 function render({ model, el, core, parts = "all", hints = true }: RenderProps): () => void {
+  const above = model.get("_above");
+  const sentence = typeof above === "string" && above ? h("div", { style: "padding: 4px 0 6px" }, above) : null;
+  if (sentence) el.append(sentence);
   const height = model.get("height");
   const fills = el.style.height !== "";
   const text = typeof height === "number" ? `${height}px` : fills ? "100%" : null;
@@ -40,6 +44,7 @@ function render({ model, el, core, parts = "all", hints = true }: RenderProps): 
   const view = new View(el, shown, { parts, height: text, hints });
   return () => {
     view.close();
+    sentence?.remove();
     if (!core) shown.close();
   };
 }

@@ -382,7 +382,8 @@ function stepper(state: State, message: Stepper): State {
   const done = index >= plan.length;
   const where = { stopped, runs, number, passes, norms };
   const pass: Pass = { mode, plan, index, total: plan.length, steps, done, failed, sentence, ...where, trouble: "" };
-  const tab = state.pass || state.tab === "lesson" ? state.tab : "step";
+  const stays = state.pass || state.tab === "lesson" || state.tab === state.recording?.view; // the session opens on that tab
+  const tab = stays ? state.tab : "step";
   const next = following(meeting(met({ ...state, pass, recording: badged(state, "gradients"), tab })));
   return again ? next : arranged(next); // room for gradients makes boxes wider
 }
