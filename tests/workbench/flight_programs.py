@@ -1061,6 +1061,7 @@ def odd_batches(E: Any, path: str, form: Callable) -> Any:
 
 KINDS["dict_batches"] = partial(odd_batches, form=lambda x, y: {"x": x, "y": {"is": y}, "name": "some"})
 KINDS["tuple_batches"] = partial(odd_batches, form=Pair)
+KINDS["batches_in_other_memory_orders"] = partial(odd_batches, form=lambda x, y: [x.T.contiguous().T, numpy.asfortranarray(y.numpy())])
 KINDS["numpy_batches"] = partial(odd_batches, form=lambda x, y: [x.numpy(), y.numpy()])
 
 
@@ -1074,6 +1075,25 @@ def augmentation_with_numpy_in_the_step(E: Any, path: str) -> Any:
         for x, y in loader(E):
             x = E.tensor(numpy.roll(x.numpy(), numpy.random.randint(4), 1) * numpy.float32(numpy.random.normal()))
             step(error(E, model, x, y), optimizer, model)
+    return flight
+
+
+@kind
+def saved_on_the_way(E: Any, path: str) -> Any:
+    """The program uses the recorder; each epoch is one step, with a loader of its own in it."""
+    E.manual_seed(0)
+    model = net(E)
+    optimizer = E.optim.SGD(model.parameters(), lr=0.1)
+    with wb.flight(model, optimizer, path=path) as flight:
+        for _ in flight(range(5)):
+            for x, y in loader(E, batch_size=8):
+                loss = error(E, model, x, y) / (1 + len(flight))
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            saw(loss, model)
+            if len(flight) > 1:
+                flight.save()
     return flight
 
 

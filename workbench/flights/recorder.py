@@ -111,9 +111,11 @@ class Flight(Flown):
 
     def save(self, path: str | None = None) -> str:
         """Write the recorded steps to a file now, by default to that of the block. Returns its path."""
+        path = path or self.path
+        if self._replay is not None:  # by the program that is run again
+            return path
         if not self.steps:
             raise LookupError("No step has been recorded.")
-        path = path or self.path
         write(path, self._log, self._program, self.why or "It was asked for", self._subjects)
         return path
 
@@ -273,7 +275,7 @@ class Flight(Flown):
             step.sums = replay.sums(self._subjects)
 
     def _again(self, step: Step) -> None:
-        self._raw, self._step, self._scale = [], step, self._scale_now()
+        self._raw, self._step, self._scale, self._count = [], step, self._scale_now(), step.number
 
     def _ended_again(self) -> None:
         assert self._step is not None
