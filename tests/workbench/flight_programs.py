@@ -899,6 +899,23 @@ def raw_tensors_without_an_optimizer(E: Any, path: str) -> Any:
     return flight
 
 
+@kind
+def one_line(E: Any, path: str) -> Any:
+    """The body is on the line of its loop, and counts in an outer function's variable."""
+    E.manual_seed(0)
+    model = net(E)
+    optimizer = E.optim.SGD(model.parameters(), lr=0.1)
+    turns = 0
+
+    def train() -> Any:
+        nonlocal turns
+        with wb.flight(model, optimizer, path=path) as flight:
+            for i, (x, y) in enumerate(loader(E)): turns += 2; step(error(E, model, x, y) / turns * (1 + i), optimizer, model)  # fmt: skip  # noqa: E701, E702
+        return flight
+
+    return train()
+
+
 class progress:
     """A bar, as tqdm's, in the user's own code."""
 
@@ -941,7 +958,7 @@ def epochs_in_an_outer_function(E: Any, path: str) -> Any:
             step(error(E, model, x, y) * turns * factor, optimizer, model)
 
     with wb.flight(model, optimizer, path=path) as flight:
-        for factor in (0.5, 0.2, 0.1):
+        for factor in (0.5, 0.2, 0.1):  # noqa: B007  read in epoch()
             epoch()
     return flight
 

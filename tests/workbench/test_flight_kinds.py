@@ -14,7 +14,7 @@ import pytest
 from flight_programs import KINDS, SCRIPT, SEEN, error, loader, net, step
 
 import workbench as wb
-from workbench.flights import recorder
+from workbench.flights import log, recorder, values
 
 
 @pytest.fixture(params=["engine", pytest.param("torch", marks=pytest.mark.torch)])
@@ -61,16 +61,16 @@ def test_a_repeated_step_is_the_original(E, kind, tmp_path):
     flight = train(E, path)
     original, before = SEEN.copy(), bits(flight, E)
     assert len(flight) == len(original)
-    for step in flight.steps:
-        assert len(step.losses) != 1 or numpy.float32(step.loss).tobytes() == original[step.number][0][:4], step
+    for one in flight.steps:
+        assert len(one.losses) != 1 or numpy.float32(one.loss).tobytes() == original[one.number][0][:4], one
     file = wb.open(flight.save())
     for flown, program in ((flight, None), (file, lambda: train(E, path))):
-        for step in (flown.steps[-1], flown.steps[1]):
+        for one in (flown.steps[-1], flown.steps[1]):
             SEEN.clear()
-            again = flown.repeat(step, program)
+            again = flown.repeat(one, program)
             assert again.same, again
-            assert SEEN and all(a == b for a, b in zip(SEEN, original[step.number + 1 - len(SEEN) : step.number + 1], strict=True))
-            assert "gradients" in again.compared and again.losses == step.losses
+            assert SEEN and all(a == b for a, b in zip(SEEN, original[one.number + 1 - len(SEEN) : one.number + 1], strict=True))
+            assert "gradients" in again.compared and again.losses == one.losses
             assert bits(flight, E) == before
 
 
@@ -93,7 +93,7 @@ def test_training_goes_on_from_a_step_as_it_did(E):
     SEEN.clear()
     for x, y in flight.batches(at):
         step(error(E, model, E.nn.functional.dropout(x), y), optimizer, model)
-    assert SEEN == original[at.number :] and len(SEEN) == 6 - at.number
+    assert original[at.number :] == SEEN and len(SEEN) == 6 - at.number
 
 
 def test_a_file_is_repeated_by_its_script(E, tmp_path):
@@ -178,6 +178,19 @@ def test_a_large_model_without_a_loss_is_not_said_to_be_the_same(E, monkeypatch)
     assert not flight.repeat().same and "nothing is known" in flight.repeat().differs
     flight = KINDS["Adam"](E, "run.flight")
     assert flight.repeat().same and flight.repeat().compared == "losses"
+
+
+def test_a_large_snapshot_is_in_a_file(E, monkeypatch):
+    monkeypatch.setattr(log, "IN_MEMORY", 0)
+    flight = KINDS["Adam"](E, "run.flight")
+    assert flight.repeat().same and flight.repeat(-2).same
+
+
+def test_a_copy_has_the_memory_order_of_its_original(E):
+    for x in (E.zeros(3, 4).T, E.zeros(2, 3, 4).permute(2, 0, 1), E.zeros(3, 4)[:, ::2], E.zeros(3, 4), E.zeros(0, 3)):
+        assert values.made(values.copied(x, None)).stride() == x.stride()
+    assert values.made(values.copied(E.zeros(1, 4).expand(3, 4), None)).is_contiguous()
+    assert values.made(values.copied(numpy.zeros((3, 4), order="F"), None)).flags.f_contiguous
 
 
 def test_what_has_no_plain_form_is_named(E):

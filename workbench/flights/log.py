@@ -7,6 +7,7 @@ a later step is reached by repeating those in between. Two of these snapshots ar
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -148,10 +149,11 @@ class Slot:
         self._memory = numpy.empty(0, numpy.uint8)
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="flight-")
+            weakref.finalize(self, self._file.close)
         self._file.seek(0)
         for part in parts:
             self._file.write(part.data)
         self._file.flush()
-        mapped, at = numpy.memmap(self._file, numpy.uint8, "r", shape=(size,)), 0
+        mapped, at = numpy.asarray(numpy.memmap(self._file, numpy.uint8, "r", shape=(size,))), 0
         for part in parts:
             part.data, at = mapped[at : at + part.data.nbytes], at + part.data.nbytes
