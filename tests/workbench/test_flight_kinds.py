@@ -209,6 +209,15 @@ def test_what_has_no_plain_form_is_named(E):
     assert bits(flight, E) == before
 
 
+def test_an_optimizer_that_was_not_given_is_named(E):
+    made = dict(zip(("model", "optimizer"), begun(E), strict=True))
+    with wb.flight(made["model"], keep=2) as flight:
+        for x, y in loader(E):
+            step(error(E, made["model"], x, y), made["optimizer"], made["model"])
+    assert flight.left_out == {"an optimizer that was not given": "SGD"}
+    assert not flight.repeat().same  # its momentum is lost
+
+
 def test_loops_that_do_not_train_are_no_steps(E):
     model, optimizer = begun(E)
     with wb.flight(model, optimizer) as flight:

@@ -18,6 +18,7 @@ import numpy
 
 import engine
 from engine.data import DataLoader
+from engine.optim import optimizer
 
 from ..caller import names_in
 from ..inspector import bytes_text
@@ -138,8 +139,8 @@ class Flight(Flown):
                 stack.enter_context(_replaced(tensor, "backward", self._noted))
             for loader in (DataLoader, *([lib.utils.data.DataLoader] if lib is not None else [])):
                 stack.enter_context(_replaced(loader, "__iter__", self._iterated))
-            for key, optimizer in self._subjects.optimizers.items():
-                stack.callback(optimizer.register_step_pre_hook(lambda o, args, kwargs, key=key: self._stepping(key, o)).remove)
+            for optimizers in (optimizer, *([lib.optim.optimizer] if lib is not None else [])):
+                stack.callback(optimizers.register_optimizer_step_pre_hook(lambda o, args, kwargs: self._stepping(o)).remove)
             if self._signal is not None:
                 stack.callback(signals.signal, self._signal, signals.signal(self._signal, lambda *_: self.keep_this("A signal came")))
             self._stack = stack.pop_all()
@@ -321,7 +322,11 @@ class Flight(Flown):
         finally:
             self._noting = False
 
-    def _stepping(self, key: str, optimizer: Any) -> None:
+    def _stepping(self, optimizer: Any) -> None:
+        key = next((key for key, one in self._subjects.optimizers.items() if one is optimizer), None)
+        if key is None:
+            self._subjects.left_out["an optimizer that was not given"] = type(optimizer).__name__
+            return
         if self._step is None:
             if self._replay is not None or (self._log.steps and not self._outside):  # the rest of an epoch's gradients
                 return
