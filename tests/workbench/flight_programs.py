@@ -899,6 +899,23 @@ def raw_tensors_without_an_optimizer(E: Any, path: str) -> Any:
     return flight
 
 
+@kind
+def one_line(E: Any, path: str) -> Any:
+    """The body is on the line of its loop, and counts in an outer function's variable."""
+    E.manual_seed(0)
+    model = net(E)
+    optimizer = E.optim.SGD(model.parameters(), lr=0.1)
+    turns = 0
+
+    def train() -> Any:
+        nonlocal turns
+        with wb.flight(model, optimizer, path=path) as flight:
+            for i, (x, y) in enumerate(loader(E)): turns += 2; step(error(E, model, x, y) / turns * (1 + i), optimizer, model)  # fmt: skip  # noqa: E701, E702
+        return flight
+
+    return train()
+
+
 class progress:
     """A bar, as tqdm's, in the user's own code."""
 
@@ -941,7 +958,7 @@ def epochs_in_an_outer_function(E: Any, path: str) -> Any:
             step(error(E, model, x, y) * turns * factor, optimizer, model)
 
     with wb.flight(model, optimizer, path=path) as flight:
-        for factor in (0.5, 0.2, 0.1):  # noqa: B007  the inner function reads it
+        for factor in (0.5, 0.2, 0.1):  # noqa: B007  read in epoch()
             epoch()
     return flight
 
@@ -1061,6 +1078,7 @@ def odd_batches(E: Any, path: str, form: Callable) -> Any:
 
 KINDS["dict_batches"] = partial(odd_batches, form=lambda x, y: {"x": x, "y": {"is": y}, "name": "some"})
 KINDS["tuple_batches"] = partial(odd_batches, form=Pair)
+KINDS["batches_in_other_memory_orders"] = partial(odd_batches, form=lambda x, y: [x.T.contiguous().T, numpy.asfortranarray(y.numpy())])
 KINDS["numpy_batches"] = partial(odd_batches, form=lambda x, y: [x.numpy(), y.numpy()])
 
 
@@ -1074,6 +1092,25 @@ def augmentation_with_numpy_in_the_step(E: Any, path: str) -> Any:
         for x, y in loader(E):
             x = E.tensor(numpy.roll(x.numpy(), numpy.random.randint(4), 1) * numpy.float32(numpy.random.normal()))
             step(error(E, model, x, y), optimizer, model)
+    return flight
+
+
+@kind
+def saved_on_the_way(E: Any, path: str) -> Any:
+    """The program uses the recorder; each epoch is one step, with a loader of its own in it."""
+    E.manual_seed(0)
+    model = net(E)
+    optimizer = E.optim.SGD(model.parameters(), lr=0.1)
+    with wb.flight(model, optimizer, path=path) as flight:
+        for _ in flight(range(5)):
+            for x, y in loader(E, batch_size=8):
+                loss = error(E, model, x, y) / (1 + flight.count)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+            saw(loss, model)
+            if flight.count > 1:
+                flight.save()
     return flight
 
 

@@ -1,5 +1,6 @@
 """The flight recorder: when it writes, what is in its file, what a damaged file does, and going on from a recorded step."""
 
+import gc
 import math
 import os
 import pathlib
@@ -268,6 +269,9 @@ def test_another_program(path):
         opened.repeat(program=other.run)
     with pytest.raises(RuntimeError, match=r"ended without reaching a block `with wb.flight\(...\)`, so step 29"):
         opened.repeat(program=lambda: None)
+    assert opened.repeat().same  # its recorder is still there
+    training.flight = None
+    gc.collect()
     with pytest.raises(ValueError, match="Which program"):
         opened.repeat()
     with pytest.raises(FileNotFoundError, match="no program 'nowhere.py'"):

@@ -14,7 +14,7 @@ import pytest
 from flight_programs import KINDS, SCRIPT, SEEN, error, loader, net, step
 
 import workbench as wb
-from workbench.flights import recorder
+from workbench.flights import log, recorder, values
 
 
 @pytest.fixture(params=["engine", pytest.param("torch", marks=pytest.mark.torch)])
@@ -65,13 +65,12 @@ def test_a_repeated_step_is_the_original(E, kind, tmp_path):
         assert len(one.losses) != 1 or numpy.float32(one.loss).tobytes() == original[one.number][0][:4], one
     file = wb.open(flight.save())
     for flown, program in ((flight, None), (file, lambda: train(E, path))):
-        for recorded in (flown.steps[-1], flown.steps[1]):
+        for one in (flown.steps[-1], flown.steps[1]):
             SEEN.clear()
-            again = flown.repeat(recorded, program)
+            again = flown.repeat(one, program)
             assert again.same, again
-            end = recorded.number + 1
-            assert SEEN and all(a == b for a, b in zip(SEEN, original[end - len(SEEN) : end], strict=True))
-            assert "gradients" in again.compared and again.losses == recorded.losses
+            assert SEEN and all(a == b for a, b in zip(SEEN, original[one.number + 1 - len(SEEN) : one.number + 1], strict=True))
+            assert "gradients" in again.compared and again.losses == one.losses
             assert bits(flight, E) == before
 
 
@@ -181,6 +180,19 @@ def test_a_large_model_without_a_loss_is_not_said_to_be_the_same(E, monkeypatch)
     assert flight.repeat().same and flight.repeat().compared == "losses"
 
 
+def test_a_large_snapshot_is_in_a_file(E, monkeypatch):
+    monkeypatch.setattr(log, "IN_MEMORY", 0)
+    flight = KINDS["Adam"](E, "run.flight")
+    assert flight.repeat().same and flight.repeat(-2).same
+
+
+def test_a_copy_has_the_memory_order_of_its_original(E):
+    for x in (E.zeros(3, 4).T, E.zeros(2, 3, 4).permute(2, 0, 1), E.zeros(3, 4)[:, ::2], E.zeros(3, 4), E.zeros(0, 3)):
+        assert values.made(values.copied(x, None)).stride() == x.stride()
+    assert values.made(values.copied(E.zeros(1, 4).expand(3, 4), None)).is_contiguous()
+    assert values.made(values.copied(numpy.zeros((3, 4), order="F"), None)).flags.f_contiguous
+
+
 def test_what_has_no_plain_form_is_named(E):
     class Batch:
         def __init__(self, x):
@@ -195,6 +207,15 @@ def test_what_has_no_plain_form_is_named(E):
     with pytest.raises(ValueError, match="it holds Batch, which has no plain form"):
         flight.repeat()
     assert bits(flight, E) == before
+
+
+def test_an_optimizer_that_was_not_given_is_named(E):
+    made = dict(zip(("model", "optimizer"), begun(E), strict=True))
+    with wb.flight(made["model"], keep=2) as flight:
+        for x, y in loader(E):
+            step(error(E, made["model"], x, y), made["optimizer"], made["model"])
+    assert flight.left_out == {"an optimizer that was not given": "SGD"}
+    assert not flight.repeat().same  # its momentum is lost
 
 
 def test_loops_that_do_not_train_are_no_steps(E):

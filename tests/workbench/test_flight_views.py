@@ -93,7 +93,7 @@ def test_a_recorder_shows_how_to_repeat_the_step_or_to_open_the_file_when_the_st
 
 def test_names_are_text(tmp_path):
     opened = wb.open(flown(tmp_path, name='it\'s "a" \\ & <b>.flight')[0].path)
-    opened._fingerprint = {"file": f"{HOSTILE}.py", "function": HOSTILE}
+    opened.fingerprint = {"file": f"{HOSTILE}.py", "function": HOSTILE}
     opened.why, opened.left_out = HOSTILE, {HOSTILE: HOSTILE}
     html, metadata = shown(opened)
     assert "<script" not in html and "<b>." not in html
@@ -101,7 +101,7 @@ def test_names_are_text(tmp_path):
     assert ast.literal_eval(call.func.value.args[0]) == opened.path
     assert ast.literal_eval(call.keywords[0].value) == f"{HOSTILE}.py"
     for function, program in ((HOSTILE, "train"), ("fit", "fit"), ("fit.<locals>.inner", "train")):
-        opened._fingerprint = {"file": "", "function": function}
+        opened.fingerprint = {"file": "", "function": function}
         assert shown(opened)[1]["gradient-workbench"]["next"] == f"repeat(program={program})"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -150,6 +151,7 @@ class Slot:
         self._memory = numpy.empty(0, numpy.uint8)
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="flight-")  # noqa: SIM115  open as long as the recorder
+            weakref.finalize(self, self._file.close)
         self._file.seek(0)
         for part in parts:
             self._file.write(part.data)

@@ -18,6 +18,7 @@ import numpy
 
 import engine
 from engine.data import DataLoader
+from engine.optim import optimizer
 
 from ..caller import names_in
 from ..inspector import bytes_text
@@ -137,9 +138,11 @@ class Flight(Flown):
         Raises:
             LookupError: no step has been recorded.
         """
+        path = path or self.path
+        if self._replay is not None:  # by the program that is run again
+            return path
         if not self.steps:
             raise LookupError("No step has been recorded.")
-        path = path or self.path
         write(path, self._content())
         return path
 
@@ -166,8 +169,8 @@ class Flight(Flown):
                 stack.enter_context(replaced(tensor, "backward", self._noted))
             for loader in (DataLoader, *([lib.utils.data.DataLoader] if lib is not None else [])):
                 stack.enter_context(replaced(loader, "__iter__", self._iterated))
-            for key, optimizer in self._subjects.optimizers.items():
-                stack.callback(optimizer.register_step_pre_hook(lambda o, args, kwargs, key=key: self._stepping(key, o)).remove)
+            for optimizers in (optimizer, *([lib.optim.optimizer] if lib is not None else [])):
+                stack.callback(optimizers.register_optimizer_step_pre_hook(lambda o, args, kwargs: self._stepping(o)).remove)
             if self._signal is not None:
                 stack.callback(signals.signal, self._signal, signals.signal(self._signal, lambda *_: self.keep_this("A signal came")))
             self._stack = stack.pop_all()
@@ -306,7 +309,7 @@ class Flight(Flown):
             step.sums = replay.sums(self._subjects)
 
     def _again(self, step: Step) -> None:
-        self._raw, self._step, self._scale = [], step, self._scale_now()
+        self._raw, self._step, self._scale, self.count = [], step, self._scale_now(), step.number
 
     def _ended_again(self) -> None:
         if self._step is not None:
@@ -353,7 +356,11 @@ class Flight(Flown):
         finally:
             self._noting = False
 
-    def _stepping(self, key: str, optimizer: Any) -> None:
+    def _stepping(self, optimizer: Any) -> None:
+        key = next((key for key, one in self._subjects.optimizers.items() if one is optimizer), None)
+        if key is None:
+            self._subjects.left_out["an optimizer that was not given"] = type(optimizer).__name__
+            return
         if self._step is None:
             if self._replay is not None or self.over or (self._log.steps and not self._outside):  # the rest of an epoch's gradients
                 return

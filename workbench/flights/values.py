@@ -12,7 +12,7 @@ import random
 import struct
 import sys
 from collections import OrderedDict, deque, namedtuple
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from types import MappingProxyType
 from typing import Any
@@ -116,14 +116,14 @@ def copied(
         if not _dense(value):
             return lost(path, value)
         found = {"@": "torch" if is_tensor(value) else "engine", "value": Copy.of(value, shared)}
-        return (
-            found | ({"device": str(value.device)} if str(value.device) != "cpu" else {}) | ({"grad": True} if value.requires_grad else {})
-        )
+        more = {"device": str(value.device), "grad": value.requires_grad, "strides": [] if value.is_contiguous() else list(value.stride())}
+        return found | {name: x for name, x in more.items() if x and x != "cpu"}
     if isinstance(value, numpy.ndarray | numpy.generic):
         array = numpy.asarray(value)
         if array.dtype not in dtypes.FROM_NUMPY:
             return lost(path, value)
-        return {"@": "numpy", "value": Copy.of(array, shared)} | ({"scalar": True} if isinstance(value, numpy.generic) else {})
+        more = {"scalar": isinstance(value, numpy.generic), "fortran": array.flags.f_contiguous and not array.flags.c_contiguous}
+        return {"@": "numpy", "value": Copy.of(array, shared)} | {name: True for name, x in more.items() if x}
     if issubclass(kind, tuple) and (names := getattr(kind, "_fields", None)) is not None:
         parts = [inner(x, i) for i, x in enumerate(value)]
         return {"@": "named", "value": parts, "fields": list(names), "name": f"{kind.__module__}:{kind.__qualname__}"}
@@ -163,8 +163,8 @@ def made(copy: Any, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
     value = copy.get("value")
     if kind in _LIBRARIES and isinstance(value, Copy):
         if kind == "numpy":
-            return value.array()[()] if copy.get("scalar") else value.array()
-        found = value.torch() if kind == "torch" else value.tensor().clone()
+            return value.array()[()] if copy.get("scalar") else numpy.asarray(value.array(), order="F" if copy.get("fortran") else "C")
+        found = _laid_out(value.torch() if kind == "torch" else value.tensor().clone(), copy.get("strides", []))
         with contextlib.suppress(RuntimeError, AssertionError):  # a file from a GPU, opened where there is none
             found = found.to(copy.get("device", "cpu"))
         return found.requires_grad_() if copy.get("grad") else found
@@ -198,6 +198,15 @@ def made(copy: Any, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
     if kind in _CONTAINERS:
         return _CONTAINERS[kind](inner(value))
     raise Unknown(f"it holds {copy.get('type', kind)}, which has no plain form")
+
+
+def _laid_out(tensor: Any, strides: Sequence[int]) -> Any:
+    """The same values with these strides, on which the last bit of a result can depend; as they are if most of the memory is not theirs."""
+    reach = sum((n - 1) * step for n, step in zip(tensor.shape, strides, strict=False))
+    if not strides or min(strides) < 1 or reach >= 2 * tensor.numel():
+        return tensor
+    lib = torch() if is_tensor(tensor) else engine
+    return lib.empty_strided(tuple(tensor.shape), tuple(strides), dtype=tensor.dtype).copy_(tensor)
 
 
 def _program_class(name: str) -> Any:

@@ -119,15 +119,15 @@ def counters(frame: FrameType) -> frozenset[str]:
 
 
 @functools.cache
-def _targets(code: CodeType, at: int) -> tuple[frozenset[str], frozenset[str]]:
-    """Read from the bytecode, as there may be no source."""
+def _targets(code: CodeType, at: int) -> tuple[frozenset[str], frozenset[str], int]:
+    """The targets, the counters, and where they have been set. Read from the bytecode, as there may be no source."""
     after = [one for one in dis.get_instructions(code) if one.offset > at]
     here = next((one for one in dis.get_instructions(code) if one.offset == at), None)
     first = list(itertools.takewhile(lambda one: one.opname.startswith(("STORE_", "UNPACK_", "EXTENDED_ARG")), after))
-    names = _stored(first)
+    names, begin = _stored(first), after[len(first)].offset
     if here is None or here.opname != "FOR_ITER":
-        return names, frozenset()
-    return names, names - _stored(one for one in after[len(first) :] if one.offset < here.argval)
+        return names, frozenset(), begin
+    return names, names - _stored(one for one in after[len(first) :] if one.offset < here.argval), begin
 
 
 def _stored(instructions: Iterable[dis.Instruction]) -> frozenset[str]:
@@ -136,7 +136,7 @@ def _stored(instructions: Iterable[dis.Instruction]) -> frozenset[str]:
 
 
 def put(frames: Sequence[FrameType], begun: Mapping[str, Any], ended: Mapping[str, Any]) -> None:
-    """Set variables as they were: random generators and parameters now, the others at the next line of each frame.
+    """Set variables as they were: random generators and parameters now, the others as soon as each frame has set its targets.
 
     A debugger changes variables in the same way; one that is active goes on.
     """
@@ -151,15 +151,17 @@ def put(frames: Sequence[FrameType], begun: Mapping[str, Any], ended: Mapping[st
             else:
                 later[name] = values.made(copy)
         if later:
-            frame.f_trace = functools.partial(_set, later)
-            if sys.gettrace() is None:
-                sys.settrace(lambda *_: None)
+            frame.f_trace = functools.partial(_set, later, _targets(frame.f_code, frame.f_lasti)[2])
+            frame.f_trace_opcodes = True
+            sys.settrace(sys.gettrace() or (lambda *_: None))
 
 
-def _set(later: Mapping[str, Any], frame: FrameType, event: str, _: Any) -> Any:
-    if event == "line":
-        frame.f_locals.update(later)
-        frame.f_trace = None
+def _set(later: Mapping[str, Any], begin: int, frame: FrameType, event: str, _: Any) -> Any:
+    if event not in ("line", "opcode") or frame.f_lasti < begin:
+        return frame.f_trace
+    frame.f_locals.update(later)
+    frame.f_trace, frame.f_trace_opcodes = None, False
+    return None
 
 
 def _in_place(copy: Any, here: Any) -> bool:
