@@ -67,8 +67,8 @@ def test_double_click_on_a_flight_file_shows_it_and_prepares_the_repetition(lab)
 
 
 def test_a_step_repeated_in_a_cell_opens_on_the_findings(lab):
-    lab.open("import engine\nimport workbench as wb\nPATH = 'cell.flight'", f"{TRAINING}\nflight", "flight.repeat(5)")
+    lab.open("import engine\nimport workbench as wb\nPATH = 'cell.flight'", f"{TRAINING}\nflight", "flight.repeat()")
     lab.run_all()
     expect(lab.cell(1)).to_contain_text("Flight recorder: 6 steps, steps 0 to 5 can be repeated. The loss is nan.")
-    expect(lab.cell(1)).to_contain_text("flight.repeat(5)")
+    expect(lab.cell(1)).to_contain_text("flight.repeat()")
     expect_findings(lab, 2)

@@ -114,7 +114,8 @@ class Flight(Flown):
         if not self.steps:
             return ""
         kept = self.at is None or self.steps[0].number <= self.at
-        return f"flight.repeat({'' if self.at is None else self.at})" if kept else f"wb.open({self.path!r}).repeat(program=...)"
+        step = "" if self.at in (None, self.steps[-1].number) else self.at
+        return f"flight.repeat({step})" if kept else f"wb.open({self.path!r}).repeat(program=...)"
 
     def keep_this(self, why: str = "It was asked for") -> None:
         """Write the file when the step that runs has ended, or now if none runs.
