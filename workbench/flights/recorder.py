@@ -18,7 +18,6 @@ import numpy
 
 import engine
 from engine.data import DataLoader
-from engine.optim import optimizer
 
 from ..caller import names_in
 from ..inspector import bytes_text
@@ -139,8 +138,9 @@ class Flight(Flown):
                 stack.enter_context(_replaced(tensor, "backward", self._noted))
             for loader in (DataLoader, *([lib.utils.data.DataLoader] if lib is not None else [])):
                 stack.enter_context(_replaced(loader, "__iter__", self._iterated))
-            for optimizers in (optimizer, *([lib.optim.optimizer] if lib is not None else [])):
-                stack.callback(optimizers.register_optimizer_step_pre_hook(lambda o, args, kwargs: self._stepping(o)).remove)
+            for base in (engine.optim.Optimizer, *([lib.optim.Optimizer] if lib is not None else [])):
+                register = sys.modules[base.__module__].register_optimizer_step_pre_hook
+                stack.callback(register(lambda optimizer, args, kwargs: self._stepping(optimizer)).remove)
             if self._signal is not None:
                 stack.callback(signals.signal, self._signal, signals.signal(self._signal, lambda *_: self.keep_this("A signal came")))
             self._stack = stack.pop_all()
