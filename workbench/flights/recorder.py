@@ -65,7 +65,7 @@ class Flight(Flown):
         self._open = False  # while the block runs
         self._trained = False  # whether the step has run a backward pass or the optimizer
         self._fetching = False  # while a loop waits for its batch
-        self._outside = False  # whether a backward pass has run since the last step
+        self._outside = False  # whether a backward pass has run outside of steps since the last one
         self._noting = False  # while a backward pass runs
         self._asked = ""
         self._count = 0
@@ -177,14 +177,15 @@ class Flight(Flown):
             return
         frame = variables.users(sys._getframe(1))
         assert frame is not None
+        code, line = frame.f_code, frame.f_lineno
+        del frame  # it would live as long as the loop
         if self._step is not None:
-            yield from self._within(iterate, f"{frame.f_code.co_qualname}:{frame.f_lineno - frame.f_code.co_firstlineno}")
+            yield from self._within(iterate, f"{code.co_qualname}:{line - code.co_firstlineno}")
             return
-        site = self._sites.setdefault((frame.f_code, frame.f_lineno), len(self._sites))
+        site = self._sites.setdefault((code, line), len(self._sites))
         if self._replay is not None:
             yield from self._replay.items(self._subjects, site, iterate, self._code.code, self._again, self._ended_again)
             return
-        del frame
         self._idle.add(site)
         iterator, step = self._fetched(iterate), None
         try:
@@ -202,7 +203,7 @@ class Flight(Flown):
                 self._left, self._step = self._step, None
             raise
         finally:
-            self._after = self._subjects.mark()
+            self._after = self._subjects.mark() if self._open else None
 
     def _within(self, iterate: Callable[[], Iterator], place: str) -> Iterator[Any]:
         """A loop within a step. If it goes on in the next one, as that of `b` in `zip(a, b)`, its items are parts of the batch."""

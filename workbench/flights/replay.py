@@ -249,7 +249,10 @@ class Code:
         try:
             self._call()
         finally:
-            for x, content in before:
+            for name in self.globals.keys() - before[0][1].keys():
+                del self.globals[name]
+            self.globals.update(before[0][1])  # never empty, as other threads may use them
+            for x, content in before[1:]:
                 values.fill(x, content)
 
 
