@@ -17,7 +17,7 @@ import pytest
 import engine
 import workbench as wb
 from engine import nn
-from workbench.flights.file import FlightFileError
+from workbench.flights.file import FlightFileError, read, write
 
 
 class Training:
@@ -322,6 +322,29 @@ def test_other_files_and_versions_are_refused(path, tmp_path):
     (tmp_path / "text").write_text("hello, this is no flight file")
     with pytest.raises(ValueError, match="is no flight file, or damaged"):
         wb.open(tmp_path / "text")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda body: body["steps"][-1].update(losses=["<script>"]), "its steps"),
+        (lambda body: body["steps"][-1].update(number=7), "its steps"),
+        (lambda body: body["steps"][0].update(whole=None), "its steps"),
+        (lambda body: body["steps"].clear(), "its steps"),
+        (lambda body: body["program"].update(file=3), "its entries"),
+        (lambda body: body["program"].pop("block"), "its entries"),
+        (lambda body: body.update(curve=[[1.0]]), "its entries"),
+        (lambda body: body.update(more=1), "its entries"),
+    ],
+)
+def test_a_file_made_by_hand_is_checked(path, change, says):
+    """The digest is right, and the content is not."""
+    Training(path, n=4).run().save()
+    body = read(path)
+    change(body)
+    write(path, body)
+    with pytest.raises(FlightFileError, match=f"is no flight file: {says} are not those of one"):
+        wb.open(path)
 
 
 def test_a_killed_process_leaves_the_earlier_file_whole(path):

@@ -32,6 +32,17 @@ def test_a_recording_has_the_product_and_the_pass():
     assert table.weight.grad.is_sparse
 
 
+def test_the_steps_of_an_optimizer_are_recorded():
+    table, run = program()
+    optimizer = engine.optim.SGD(table.parameters(), lr=0.1)
+    with wb.watch() as watch:
+        for _ in range(2):
+            optimizer.zero_grad()
+            run().backward()
+            optimizer.step()
+    assert len(watch.session.recording.witness.updates) == 2
+
+
 def test_the_text_of_a_recording_tells_of_the_gradient():
     table, run = program()
     with wb.record() as recording:

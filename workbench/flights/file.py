@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import fields
 from importlib import metadata
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 import numpy
 
@@ -141,9 +141,32 @@ class Opened(Flown):
         return "\n".join(lines)
 
 
-_TYPES: dict[str, type | tuple[type, ...]] = {
-    "flight": int, "why": str, "program": dict, "versions": dict, "threads": int, "left out": dict, "curve": list, "steps": list,
-}  # fmt: skip
+_TYPES: dict[str, Any] = {
+    "flight": int,
+    "why": str,
+    "program": dict[str, str],
+    "versions": dict[str, str],
+    "threads": int,
+    "left out": dict[str, str],
+    "curve": list[list[float]],
+    "steps": list[dict[str, Any]],
+}
+_PROGRAM = {"file", "function", "block", "sha256", "started"}
+_STEP = {name: kind for name, kind in get_type_hints(Step).items() if name != "slot"}
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type such as dict[str, list[int]]."""
+    if isinstance(kind, dict):
+        return isinstance(value, dict) and value.keys() == kind.keys() and all(_fits(value[k], one) for k, one in kind.items())
+    outer, inner = get_origin(kind), get_args(kind)
+    if outer is dict:
+        return isinstance(value, dict) and all(_fits(k, inner[0]) and _fits(x, inner[1]) for k, x in value.items())
+    if outer is list:
+        return isinstance(value, list) and all(_fits(x, inner[0]) for x in value)
+    if inner:
+        return any(_fits(value, one) for one in inner)
+    return kind is Any or type(value) is kind or (kind is float and type(value) is int)
 
 
 def read(path: str) -> dict[str, Any]:
@@ -161,9 +184,13 @@ def read(path: str) -> dict[str, Any]:
     body = _changed(body, Tensor, Copy.of)
     if tree.get("digest") != values.digest(body):
         raise FlightFileError(f"{path} is damaged: its content does not match its digest.")
-    if body.keys() != _TYPES.keys() or not all(type(body[k]) is kind for k, kind in _TYPES.items()) or not body["steps"]:
+    if not _fits(body, _TYPES) or body["program"].keys() != _PROGRAM or any(len(point) != 2 for point in body["curve"]):
         raise FlightFileError(f"{path} is no flight file: its entries are not those of one.")
-    names = {f.name for f in fields(Step)} - {"slot"}
-    if not all(isinstance(one, dict) and one.keys() == names for one in body["steps"]) or body["steps"][0]["whole"] is None:
+    steps = body["steps"]
+    if (
+        not steps
+        or not all(_fits(one, _STEP) and one["number"] == steps[0]["number"] + i for i, one in enumerate(steps))
+        or not steps[0]["whole"]
+    ):
         raise FlightFileError(f"{path} is no flight file: its steps are not those of one.")
     return body

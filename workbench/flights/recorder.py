@@ -18,7 +18,6 @@ import numpy
 
 import engine
 from engine.data import DataLoader
-from engine.optim import optimizer
 
 from ..caller import names_in
 from ..inspector import bytes_text
@@ -73,7 +72,7 @@ class Flight(Flown):
         self._open = False  # while the block runs
         self._trained = False  # whether the step has run a backward pass or the optimizer
         self._fetching = False  # while a loop waits for its batch
-        self._outside = False  # whether a backward pass has run since the last step
+        self._outside = False  # whether a backward pass has run outside of steps since the last one
         self._noting = False  # while a backward pass runs
         self._asked = ""
         self.count, self.over = 0, False
@@ -170,8 +169,9 @@ class Flight(Flown):
                 stack.enter_context(replaced(tensor, "backward", self._noted))
             for loader in (DataLoader, *([lib.utils.data.DataLoader] if lib is not None else [])):
                 stack.enter_context(replaced(loader, "__iter__", self._iterated))
-            for optimizers in (optimizer, *([lib.optim.optimizer] if lib is not None else [])):
-                stack.callback(optimizers.register_optimizer_step_pre_hook(lambda o, args, kwargs: self._stepping(o)).remove)
+            for base in (engine.optim.Optimizer, *([lib.optim.Optimizer] if lib is not None else [])):
+                register = sys.modules[base.__module__].register_optimizer_step_pre_hook
+                stack.callback(register(lambda optimizer, args, kwargs: self._stepping(optimizer)).remove)
             if self._signal is not None:
                 stack.callback(signals.signal, self._signal, signals.signal(self._signal, lambda *_: self.keep_this("A signal came")))
             self._stack = stack.pop_all()
@@ -209,14 +209,15 @@ class Flight(Flown):
             return
         frame = variables.users(sys._getframe(1))
         assert frame is not None
+        code, line = frame.f_code, frame.f_lineno
+        del frame  # it would live as long as the loop
         if self._step is not None:
-            yield from self._within(iterate, f"{frame.f_code.co_qualname}:{frame.f_lineno - frame.f_code.co_firstlineno}")
+            yield from self._within(iterate, f"{code.co_qualname}:{line - code.co_firstlineno}")
             return
-        site = self._sites.setdefault((frame.f_code, frame.f_lineno), len(self._sites))
+        site = self._sites.setdefault((code, line), len(self._sites))
         if self._replay is not None:
             yield from self._replay.items(self._subjects, site, iterate, self._program.code, self._again, self._ended_again)
             return
-        del frame
         self._idle.add(site)
         iterator, step = self._fetched(iterate), None
         try:
@@ -234,7 +235,7 @@ class Flight(Flown):
                 self._left, self._step = self._step, None
             raise
         finally:
-            self._after = self._subjects.mark()
+            self._after = self._subjects.mark() if self._open else None
 
     def _within(self, iterate: Callable[[], Iterator], place: str) -> Iterator[Any]:
         """A loop within a step. If it goes on in the next one, as that of `b` in `zip(a, b)`, its items are parts of the batch."""

@@ -106,7 +106,6 @@ class Replay:
                     variables.put(variables.chain(sys._getframe(1), code), self.steps[self._at].variables, {})
                 return
             step = self.steps[self._at]
-            self.again = Step(step.number, site, None, {}, {}, {})
             here = variables.chain(sys._getframe(1), code)
             self._put(step, here)
             batch = [values.made(step.item)]
@@ -119,6 +118,7 @@ class Replay:
                 self._watch = ModuleWatch(None, self._keep, here[0], _unchanged, _nothing)
                 self._watch.begin(here[0])
             del here
+            self.again = Step(step.number, site, None, {}, {}, {})
             begun(self.again)
             state.put_random_state(step.random)
             self._running, self._parts = step, {place: list(parts) for place, parts in step.parts.items()}
@@ -255,7 +255,10 @@ class Code:
         try:
             self._call()
         finally:
-            for x, content in before:
+            for name in self.globals.keys() - before[0][1].keys():
+                del self.globals[name]
+            self.globals.update(before[0][1])  # never empty, as other threads may use them
+            for x, content in before[1:]:
                 values.fill(x, content)
 
 

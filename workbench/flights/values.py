@@ -14,7 +14,7 @@ import sys
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import numpy
@@ -149,9 +149,15 @@ def copied(
 
 def made(copy: Any, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
     """Make a value that equals the one that was copied. `known`: what is found by its name. Raises Unknown."""
+    try:
+        return _made(copy, known)
+    except (KeyError, TypeError, AttributeError) as error:  # in a file that no flight recorder wrote
+        raise Unknown(f"it is no copy: {error!r}") from error
 
+
+def _made(copy: Any, known: Mapping[str, Any]) -> Any:
     def inner(x: Any) -> Any:
-        return made(x, known)
+        return _made(x, known)
 
     if isinstance(copy, list | tuple):
         return type(copy)(map(inner, copy))
@@ -174,9 +180,8 @@ def made(copy: Any, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
         return known[value]
     if kind == "sparse":
         lib, parts = torch() if copy["torch"] else engine, inner(value)
-        return lib.sparse_coo_tensor(
-            parts["indices"], parts["values"], parts["shape"], is_coalesced=copy["coalesced"], check_invariants=True
-        )
+        more = {"is_coalesced": copy["coalesced"], "check_invariants": True}
+        return lib.sparse_coo_tensor(parts["indices"], parts["values"], parts["shape"], **more)
     if kind == "named":
         own = _program_class(copy["name"])
         fits = isinstance(own, type) and issubclass(own, tuple) and getattr(own, "_fields", ()) == tuple(copy["fields"])
@@ -210,11 +215,11 @@ def _laid_out(tensor: Any, strides: Sequence[int]) -> Any:
 
 
 def _program_class(name: str) -> Any:
-    """The class with that module and name in the program that runs; None if it has none."""
+    """The class with that module and name in the program that runs; None if it has none. Nothing is imported or called for it."""
     module, _, qualified = name.partition(":")
     found: Any = sys.modules.get(module)
     for part in qualified.split("."):
-        found = vars(found).get(part) if hasattr(found, "__dict__") else None  # nothing is computed for a name in a file
+        found = vars(found).get(part) if isinstance(found, (ModuleType, type)) else None  # nothing is computed for a name in a file
     return found
 
 

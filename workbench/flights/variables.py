@@ -148,8 +148,12 @@ def put(frames: Sequence[FrameType], begun: Mapping[str, Any], ended: Mapping[st
         for name, copy in begun.get(function, {}).items():
             if _in_place(copy, here.get(name)):
                 values.put(copy, here[name])
+                continue
+            found = values.made(copy)
+            if type(found) in (list, dict, deque) and type(here.get(name)) is type(found):
+                values.fill(here[name], found)  # others may know it
             else:
-                later[name] = values.made(copy)
+                later[name] = found
         if later:
             frame.f_trace = functools.partial(_set, later, _targets(frame.f_code, frame.f_lasti)[2])
             frame.f_trace_opcodes = True
