@@ -126,7 +126,7 @@ PAGES = {
     ),
     "flight": Page(
         "Repeat a step",
-        "Record the last steps of a training, repeat the one that went wrong, go on from before it. Guide: [Flight recorder](../flight.md).",
+        "Record the last steps of a training, repeat the one that went wrong, go on from there. Guide: [Flight recorder](../flight.md).",
         {
             "wb.flight": "",
             "workbench.flights.recorder.Flight": "repeat resume batches bisect save keep_this",
