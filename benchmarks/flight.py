@@ -30,7 +30,7 @@ MODELS: dict[str, Callable[[Any], tuple]] = {
     "gpt": lambda E: networks.gpt(E, 8, 128, 384, 6, 6),
     "resnet18": lambda E: networks.resnet18(E),
 }
-STEPS = 20  # of a block
+BLOCK, FEWEST, MOST = 3.0, 4, 60  # seconds and steps of a block
 
 
 def own_bytes() -> int:
@@ -56,7 +56,7 @@ class Training:
         for i in range(n):
             yield self.x, self.y, float("nan") if i == self.spoil else 1.0
 
-    def run(self, n: int = STEPS) -> float:
+    def run(self, n: int) -> float:
         """Train for n steps; seconds per step."""
         recorder: Any = wb.flight(self.model, self.optimizer, path=self.path) if self.path and self.flight is None else self.flight
         times = []
@@ -95,27 +95,28 @@ def measured(E: Any, make: Callable[[Any], tuple], path: str, rounds: int) -> di
     plain, recorded = Training(E, make), Training(E, make, path)
     for one in (plain, recorded):
         one.run(2)
+    n = min(MOST, max(FEWEST, int(BLOCK / plain.run(2))))
     recorded.flight = None
     before = own_bytes()
     ratios, times = [], []
     for turn in range(rounds):
         pair = {}
         for one in (plain, recorded) if turn % 2 else (recorded, plain):
-            pair[one] = one.run()
+            pair[one] = one.run(n)
         ratios.append(pair[recorded] / pair[plain])
         times.append(pair[plain])
     size = sum(p.nbytes for p in recorded.model.parameters())
     memory = (own_bytes() - before) / size
     state = sum(x.nbytes for s in recorded.optimizer.state.values() for x in s.values() if hasattr(x, "nbytes"))
     batch = recorded.x.nbytes + recorded.y.nbytes
-    recorded.spoil = STEPS - 1
-    recorded.run()
+    recorded.spoil = n - 1
+    recorded.run(n)
     begun = perf_counter()
     opened = wb.open(path)
     read = perf_counter() - begun
     again = Training(E, make, path)
     begun = perf_counter()
-    repeated = opened.repeat(program=again.run)
+    repeated = opened.repeat(program=lambda: again.run(n))
     findings = wb.check(repeated).findings
     took = perf_counter() - begun
     assert repeated.same, repeated.differs
