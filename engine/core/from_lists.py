@@ -91,6 +91,10 @@ def _from_nested(data: Any, by_default: bool) -> numpy.ndarray:
 
     def plain(x: Any) -> Any:
         if isinstance(x, (list, tuple, range)) or isinstance(x, Sequence) and not isinstance(x, (str, bytes)):
+            kinds = dict(zip(map(type, x), x, strict=True))
+            if kinds.keys() <= {bool, int, float, complex}:  # without a call for each number
+                seen.update(kinds | seen)
+                return list(x)
             return [plain(v) for v in x]
         if hasattr(x, "dtype"):
             if isinstance(x, Tensor):

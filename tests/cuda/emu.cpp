@@ -1,4 +1,5 @@
 // The emulator's scheduler: it runs the blocks of a launch one after another, and the threads of a block as fibers.
+#include <cmath>  // with its special functions, which emu.h leaves out
 #include "emu.h"
 #include <algorithm>
 #include <random>
@@ -59,6 +60,8 @@ uint64_t exchange_bits(unsigned mask, uint64_t bits, int from, const char* at) {
   meet(warps[w], n, at);
   return found;
 }
+
+double cyl_bessel_i(double order, double x) { return std::cyl_bessel_i(order, x); }
 
 // A stack ends at a page that cannot be touched, so that one that is too small is a fault and not another's memory.
 static char* new_stack() {

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 CACHE = Path(tempfile.gettempdir()) / f"gradient-workbench-emulated-{os.getuid()}"
 COMPILER = [os.environ.get("CXX", "g++"), "-O0", "-std=c++17", "-fPIC", "-w", "-ffp-contract=off", "-U_FORTIFY_SOURCE"]
 COMPILER += ["-fsanitize=alignment,shift,bounds", "-fsanitize-undefined-trap-on-error"]
-LINKER = ["-fuse-ld=gold"] if shutil.which("ld.gold") else []  # twice as fast
+LIBRARIES = ["-nostdlib", "-lm", "-lgcc"]  # of a kernel; the C++ library, which the scheduler brings, takes longer to link than all else
 _ONE_AT_A_TIME = threading.Lock()  # the fibers of one launch; calls through ctypes give up the interpreter's lock
 _KERNEL = re.compile(r"__global__\s+void\s+(?:__launch_bounds__\([^)]*\)\s*)?(\w+)\s*\(")
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\(\d+\)\s*)?(\w+)\s+(\w+)\[\]")
@@ -44,12 +44,13 @@ def scheduler() -> ctypes.CDLL:
 
 def _library(text: str, base: ctypes.CDLL | None = None) -> ctypes.CDLL:
     """Compile C++ text, and link it with a library; results are cached by the text."""
-    key = _key(text, _header().name, base and base._name)
+    flags = [base._name, *LIBRARIES] if base else ["-O2"]
+    key = _key(text, _header().name, flags)
     library = CACHE / f"{key}.so"
     if not library.exists():
         own = CACHE / f"{key}-{os.getpid()}"
         Path(f"{own}.cpp").write_text(text)
-        _compile(f"-I{_header()}", "-shared", *LINKER, f"{own}.cpp", *([base._name] if base else []), "-o", f"{own}.so")
+        _compile(f"-I{_header()}", "-shared", f"{own}.cpp", *flags, "-o", f"{own}.so")
         Path(f"{own}.so").replace(library)
     return ctypes.CDLL(str(library))
 
@@ -72,7 +73,7 @@ def _header() -> Path:
 
 
 def _key(*parts: Any) -> str:
-    return hashlib.sha256(repr((parts, COMPILER[1:], LINKER)).encode()).hexdigest()[:32]
+    return hashlib.sha256(repr((parts, COMPILER[1:])).encode()).hexdigest()[:32]
 
 
 def _compile(*arguments: str) -> None:

@@ -11,7 +11,6 @@ import pytest
 @pytest.fixture
 def no_collector() -> Iterator[None]:
     """What is freed inside is freed by reference counts alone."""
-    gc.collect()
     gc.disable()
     yield
     gc.enable()

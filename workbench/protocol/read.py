@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 import types
 import typing
@@ -11,6 +12,7 @@ from typing import Any, Literal
 from ..base.readable import encodable
 from .base import VERSION, ToKernel
 
+_hints_of = functools.cache(typing.get_type_hints)  # it compiles each annotation, which takes longer than all else here
 _LARGEST = sys.float_info.max  # JSON has neither NaN nor infinity, though Python reads them
 
 
@@ -38,7 +40,7 @@ def read(data: Any) -> ToKernel:
     cls = ToKernel.registry.get(data["type"])
     if cls is None:
         raise BadMessage(f"The kernel does not know messages of type {data['type']!r}.")
-    hints = typing.get_type_hints(cls)
+    hints = _hints_of(cls)
     values = {}
     for f in dataclasses.fields(cls):  # type: ignore[arg-type]
         if f.name in data:

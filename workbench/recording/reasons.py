@@ -241,21 +241,27 @@ def _nodes(file: str) -> Iterator[ast.AST]:
 _OFF = re.compile(r"\b(no_grad|inference_mode|set_grad_enabled\(False\))")
 
 
-def _no_grad_around(code: CodeType, line: int) -> tuple[str, int] | None:
-    """The innermost `with` or decorator that turned grad mode off around a line, and its line; None if there is none."""
+@lru_cache(maxsize=64)
+def _off_in(file: str, text: str) -> list[tuple[int, int, str]]:
+    """The first and the last line of each block with grad mode off, and what turns it off: a `with` or a decorator."""
     found = []
-    for node in _nodes(code.co_filename):
-        if isinstance(node, ast.With) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            items = [ast.unparse(item.context_expr) for item in node.items]
-        elif isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or node.lineno):
-            items = [ast.unparse(decorator) for decorator in node.decorator_list]
+    for node in ast.walk(_tree(file, text) or ast.Module([], [])):
+        if isinstance(node, ast.With):
+            items = [item.context_expr for item in node.items]
+        elif isinstance(node, ast.FunctionDef):
+            items = node.decorator_list
         else:
             continue
-        found += [(node.lineno, text) for text in items if _OFF.search(text)]
-    if not found:
-        return None
-    at, text = max(found)
-    return text, at
+        said = [ast.unparse(item) for item in items]
+        found += [(node.lineno, node.end_lineno or node.lineno, one) for one in said if _OFF.search(one)]
+    return found
+
+
+def _no_grad_around(code: CodeType, line: int) -> tuple[str, int] | None:
+    """The innermost `with` or decorator that turned grad mode off around a line, and its line; None if there is none."""
+    blocks = _off_in(code.co_filename, source.text_of(code.co_filename))
+    first, said = max([(first, said) for first, last, said in blocks if first <= line <= last], default=(0, ""))
+    return (said, first) if said else None
 
 
 def _detached(recording: Recording) -> dict[int, int]:
