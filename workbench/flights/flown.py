@@ -98,6 +98,15 @@ def _difference(step: Step, again: Step) -> tuple[str, str]:
     )
 
 
+def _spoilt(subjects: Subjects) -> bool:
+    return not all(finite(t) for t in subjects.tensors().values())
+
+
+def _is_finite(whole: Mapping[str, Any]) -> bool:
+    """Whether all parameters and buffers of a snapshot are finite."""
+    return all(finite(values.made(copy)) for copy in whole["tensors"].values())
+
+
 class Flown:
     """Recorded steps of a training.
 
@@ -171,12 +180,15 @@ class Flown:
             LookupError: the step is not kept.
             RuntimeError: the program is another one, or does not get to its loop.
         """
-        steps = self._before(self._wrong(program) if step is None else self._number(step))
-        replay = self._run(program, Replay(steps, self.fingerprint["block"], keep))
+        steps, until = self._before(self._number(step)), None
+        if step is None and not all(map(math.isfinite, steps[-1].losses)):
+            steps, until = self._from_sound(steps), _spoilt
+        replay = self._run(program, Replay(steps, self.fingerprint["block"], keep, until=until))
         assert replay.again is not None
+        found = next(one for one in steps if one.number == replay.again.number)
         if replay.session is not None:
             replay.session.kept = replay.subjects  # a parameter that has been freed would get no gradient as the pass is stepped through
-        return Repeated(steps[-1], replay.again, replay.session, self._inspect, list(self._notes(replay)))
+        return Repeated(found, replay.again, replay.session, self._inspect, list(self._notes(replay)))
 
     def _notes(self, replay: Replay) -> Iterator[str]:
         if replay.program is not None and replay.program.fingerprint()["sha256"] != self.fingerprint["sha256"]:
@@ -184,20 +196,11 @@ class Flown:
         if (here := engine.get_num_threads()) != self.threads:
             yield f"It was recorded with {self.threads} threads, and there are {here} now: sums are in another order."
 
-    def _wrong(self, program: Program | None) -> int:
-        """The number of the last step; if its loss is not finite because of a parameter, of the step that made that parameter so."""
-        steps = list(self.steps)
-        if not steps or all(map(math.isfinite, steps[-1].losses)):
-            return self._number(None)
-        found: list[int] = []
-
-        def spoilt(step: Step, subjects: Subjects) -> bool:
-            if not all(finite(t) for t in subjects.tensors().values()):
-                found.append(step.number)
-            return bool(found) or step is steps[-1]
-
-        self._run(program, Replay(steps, self.fingerprint["block"], before=spoilt))
-        return steps[-1].number if not found else max(found[0] - 1, steps[0].number)
+    def _from_sound(self, steps: list[Step]) -> list[Step]:
+        """The same steps, and those before them if a parameter was not finite already when they began."""
+        while (number := steps[0].number) > self.steps[0].number and not _is_finite(steps[0].whole or {}):
+            steps = [*self._before(number - 1), *steps]
+        return steps
 
     def resume(self, step: int | Step | None = None, into: Sequence[Any] | None = None, program: Program | None = None) -> Step:
         """Put everything back as it was before a step: parameters, optimizers, schedulers, random states. Training can go on from there.

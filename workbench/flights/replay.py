@@ -38,6 +38,7 @@ class Replay:
     """The steps to repeat, and what came of the last one.
 
     `before(step, subjects)` is called before each step, when everything is as it was then; if it returns true, the program is left there.
+    With `until`, each step is recorded, and the last is the one after which `until(subjects)` is true.
 
     Attributes:
         steps: the recorded steps, which begin with a snapshot.
@@ -48,7 +49,10 @@ class Replay:
         program: the code that ran now.
     """
 
-    def __init__(self, steps: Sequence[Step], block: str, keep: int = KEEP, before: Callable[[Step, Subjects], bool] | None = None) -> None:
+    def __init__(
+        self, steps: Sequence[Step], block: str, keep: int = KEEP, before: Callable[[Step, Subjects], bool] | None = None,
+        until: Callable[[Subjects], bool] | None = None,
+    ) -> None:  # fmt: skip
         self.steps, self.block = list(steps), block
         self.again: Step | None = None
         self.session: ShownSession | None = None
@@ -57,7 +61,7 @@ class Replay:
         self._at = 0
         self._running: Step | None = None
         self._parts: dict[str, list] = {}
-        self._keep, self._before = keep, before
+        self._keep, self._before, self._until = keep, before, until
         self._watch: ModuleWatch | None = None
 
     def run(self, program: Program | Code) -> None:
@@ -105,6 +109,8 @@ class Replay:
                 else:  # its variables may be used behind it
                     variables.put(variables.chain(sys._getframe(1), code), self.steps[self._at].variables, {})
                 return
+            if self._until is not None and self.again is not None and self._until(self.subjects):
+                raise Done
             step = self.steps[self._at]
             here = variables.chain(sys._getframe(1), code)
             self._put(step, here)
@@ -114,7 +120,7 @@ class Replay:
                 state.put_random_state(step.random)
                 if self._before(step, self.subjects):
                     raise Done
-            if last:
+            if last or self._until is not None:
                 self._watch = ModuleWatch(None, self._keep, here[0], _unchanged, _nothing)
                 self._watch.begin(here[0])
             del here
@@ -127,8 +133,7 @@ class Replay:
             except GeneratorExit:  # by `break` or by an exception
                 self._turned(ended)
                 return
-            if last:
-                self._stop(None)
+            self._stop(None)
             self._turned(ended)
 
     def parts(self, place: str, iterate: Callable[[], Iterator]) -> Iterator[Any]:
@@ -151,7 +156,7 @@ class Replay:
         """The turn of a step has ended."""
         if self._running is None:
             return
-        if self._running is self.steps[-1]:
+        if self._running is self.steps[-1] or self._until is not None:
             assert self.again is not None and self.subjects is not None
             self.again.sums = sums(self.subjects)
         ended()
