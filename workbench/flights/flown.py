@@ -185,10 +185,13 @@ class Flown:
             steps, until = self._from_sound(steps), _spoilt
         replay = self._run(program, Replay(steps, self.fingerprint["block"], keep, until=until))
         assert replay.again is not None
-        found = next(one for one in steps if one.number == replay.again.number)
+        if (found := replay.again.number) != steps[-1].number:  # it spoilt a parameter
+            steps = self._before(found)
+            replay = self._run(program, Replay(steps, self.fingerprint["block"], keep))
+            assert replay.again is not None
         if replay.session is not None:
             replay.session.kept = replay.subjects  # a parameter that has been freed would get no gradient as the pass is stepped through
-        return Repeated(found, replay.again, replay.session, self._inspect, list(self._notes(replay)))
+        return Repeated(steps[-1], replay.again, replay.session, self._inspect, list(self._notes(replay)))
 
     def _notes(self, replay: Replay) -> Iterator[str]:
         if replay.program is not None and replay.program.fingerprint()["sha256"] != self.fingerprint["sha256"]:

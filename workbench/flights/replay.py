@@ -38,7 +38,7 @@ class Replay:
     """The steps to repeat, and what came of the last one.
 
     `before(step, subjects)` is called before each step, when everything is as it was then; if it returns true, the program is left there.
-    With `until`, each step is recorded, and the last is the one after which `until(subjects)` is true.
+    With `until`, it is left after the first step after which `until(subjects)` is true; only the last of the steps is recorded.
 
     Attributes:
         steps: the recorded steps, which begin with a snapshot.
@@ -120,7 +120,7 @@ class Replay:
                 state.put_random_state(step.random)
                 if self._before(step, self.subjects):
                     raise Done
-            if last or self._until is not None:
+            if last:
                 self._watch = ModuleWatch(None, self._keep, here[0], _unchanged, _nothing)
                 self._watch.begin(here[0])
             del here
@@ -156,7 +156,7 @@ class Replay:
         """The turn of a step has ended."""
         if self._running is None:
             return
-        if self._running is self.steps[-1] or self._until is not None:
+        if self._running is self.steps[-1]:
             assert self.again is not None and self.subjects is not None
             self.again.sums = sums(self.subjects)
         ended()
