@@ -155,6 +155,20 @@ def test_a_file_that_cannot_be_written_does_not_end_the_training(tmp_path):
     assert flight.steps[-1].number == 29
 
 
+def test_a_recorder_that_fails_does_not_end_the_training(path, monkeypatch):
+    def full(slot, parts):
+        raise OSError(28, "No space left on device")
+
+    _, other = after_the_run(Training(path))
+    training = Training(path)
+    monkeypatch.setattr("workbench.flights.log.Slot.store", full)
+    with pytest.warns(UserWarning, match="recording has ended, as it failed: OSError: .*No space left on device"):
+        flight = training.run()
+    assert flight.over and not flight.steps
+    for mine, expected in zip(training.weights(), other.weights(), strict=True):
+        numpy.testing.assert_array_equal(mine, expected)
+
+
 # -- going on --------------------------------------------------------------------------------------------------------------------
 
 

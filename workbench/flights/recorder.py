@@ -191,7 +191,7 @@ class Flight(Flown):
         self._step = step
         if error is not None and not isinstance(error, GeneratorExit) and not (isinstance(error, SystemExit) and not error.code):
             step.error = replay.said(error)
-        self._end()
+        self._guarded(self._end)
 
     def __call__(self, iterable: Iterable) -> Loop:
         """Loop over anything; each turn is one step of the training. A DataLoader in the block does not need it."""
@@ -225,13 +225,13 @@ class Flight(Flown):
                 if self.over or not self._open:  # `next()` after the block
                     yield item
                     continue
-                self._begin(site, item, variables.chain(sys._getframe(1), self._program.code))
+                self._guarded(self._begin, site, item, variables.chain(sys._getframe(1), self._program.code))
                 step, batch, item = self._step, [item], None
                 yield batch.pop()  # nothing else refers to it
-                self._end()
+                self._guarded(self._end)
         except GeneratorExit:  # by `break` or by an exception
             if self._step is step:
-                self._finish()
+                self._guarded(self._finish)
                 self._left, self._step = self._step, None
             raise
         finally:
@@ -259,6 +259,14 @@ class Flight(Flown):
             return fetch()
         finally:
             self._fetching = False
+
+    def _guarded(self, record: Callable, *arguments: Any) -> None:
+        """Call a part of the recorder. If it fails, such as on a full disk, recording ends with a warning, and the training goes on."""
+        try:
+            record(*arguments)
+        except Exception as error:
+            self.over, self._step, self._frames = True, None, []
+            warnings.warn(f"wb.flight: recording has ended, as it failed: {replay.said(error)}", stacklevel=2)
 
     # -- a step ------------------------------------------------------------------------------------------------------------------
 
