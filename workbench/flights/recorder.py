@@ -18,6 +18,7 @@ import numpy
 
 import engine
 from engine.data import DataLoader
+from engine.optim import optimizer as own_optimizers
 
 from ..caller import names_in
 from ..inspector import bytes_text
@@ -169,8 +170,8 @@ class Flight(Flown):
                 stack.enter_context(replaced(tensor, "backward", self._noted))
             for loader in (DataLoader, *([lib.utils.data.DataLoader] if lib is not None else [])):
                 stack.enter_context(replaced(loader, "__iter__", self._iterated))
-            for base in (engine.optim.Optimizer, *([lib.optim.Optimizer] if lib is not None else [])):
-                register = sys.modules[base.__module__].register_optimizer_step_pre_hook
+            for module in (own_optimizers, *([sys.modules["torch.optim.optimizer"]] if lib is not None else [])):
+                register = module.register_optimizer_step_pre_hook
                 stack.callback(register(lambda optimizer, args, kwargs: self._stepping(optimizer)).remove)
             if self._signal is not None:
                 stack.callback(signals.signal, self._signal, signals.signal(self._signal, lambda *_: self.keep_this("A signal came")))
