@@ -31,7 +31,8 @@ from .replay import Code
 from .state import Subjects
 from .triggers import Triggers
 
-SHARE = 0.02  # of the time, at most, is spent on snapshots
+SHARE = 0.02  # of the time, at most, is spent on snapshots,
+FULL = 0.024  # and this share if there are many batches since the last one
 ROOM = 0.2  # of the bytes of a snapshot: as many bytes of batches, and it is time for another one, since a file has them all
 EVERY = 1 << 18  # bytes of all tensors up to which each step gets its checksums
 FEW = 8  # items of a loop within a step that are kept until it is known whether it goes on in the next one
@@ -287,7 +288,8 @@ class Flight(Flown):
         self._after = None
         if changed or not self._log.steps:
             self._log.make_room()
-        due = self._batches > self._room or began - self._taken >= self._cost / SHARE
+        share = FULL if self._batches > self._room else SHARE
+        due = began - self._taken >= self._cost / share
         if changed or not self._log.steps or (due and self._log.room):
             whole = s.whole()
             self._room = max(1 << 20, ROOM * values.bytes_in(whole))
