@@ -94,14 +94,6 @@ class Opened(Flown):
         self.fingerprint, self.threads = body["program"], body["threads"]
         self.at = self.steps[-1].number
 
-    @property
-    def steps(self) -> list[Step]:
-        return list(self._log.steps)
-
-    @property
-    def curve(self) -> numpy.ndarray:
-        return numpy.array(self._log.curve, numpy.float64).reshape(-1, 2)
-
     def _chosen(self, program: Program | None) -> Any:
         found = among(caller.names(), self.fingerprint) if program is None else program
         if found is None:
@@ -115,9 +107,6 @@ class Opened(Flown):
                 call(found)
 
         return run
-
-    def _before(self, number: int) -> list[Step]:
-        return self._log.before(number)
 
     def _call(self) -> str:
         """The call that repeats the step: with the script's name, or that of a function that the user has to define."""

@@ -16,7 +16,7 @@ from ..recording.recording import KEEP
 from ..session.report import Report, TextReport
 from ..session.surface import ShownSession
 from . import card, state, values
-from .log import Step
+from .log import Log, Step
 from .replay import Code, Program, Replay
 from .state import Moment, Subjects
 from .triggers import finite
@@ -123,6 +123,7 @@ class Flown:
     why: str = ""
     fingerprint: Mapping[str, str]
     threads: int
+    _log: Log
     at: int | None = None
     left_out: Mapping[str, str]
     _program: Code | None = None
@@ -130,11 +131,11 @@ class Flown:
 
     @property
     def steps(self) -> list[Step]:
-        raise NotImplementedError
+        return list(self._log.steps)
 
     @property
     def curve(self) -> numpy.ndarray:
-        raise NotImplementedError
+        return numpy.array(self._log.curve, numpy.float64).reshape(-1, 2)
 
     def _code(self) -> str:
         """The line of code that repeats the step."""
@@ -144,10 +145,6 @@ class Flown:
         text = repr(self)
         shown = card.html(text.partition("\n")[0], self.curve, self.steps, self.at, self.left_out, self._code())
         return {"text/plain": text, "text/html": shown}
-
-    def _before(self, number: int) -> list[Step]:
-        """The steps from a snapshot up to that one."""
-        raise NotImplementedError
 
     def _chosen(self, program: Program | None) -> Any:
         if program is None and self._program is None:
@@ -180,13 +177,13 @@ class Flown:
             LookupError: the step is not kept.
             RuntimeError: the program is another one, or does not get to its loop.
         """
-        steps, until = self._before(self._number(step)), None
+        steps, until = self._log.before(self._number(step)), None
         if step is None and not all(map(math.isfinite, steps[-1].losses)):
             steps, until = self._from_sound(steps), _spoilt
         replay = self._run(program, Replay(steps, self.fingerprint["block"], keep, until=until))
         assert replay.again is not None
         if (found := replay.again.number) != steps[-1].number:  # it spoilt a parameter
-            steps = self._before(found)
+            steps = self._log.before(found)
             replay = self._run(program, Replay(steps, self.fingerprint["block"], keep))
             assert replay.again is not None
         if replay.session is not None:
@@ -202,7 +199,7 @@ class Flown:
     def _from_sound(self, steps: list[Step]) -> list[Step]:
         """The same steps, and those before them if a parameter was not finite already when they began."""
         while (number := steps[0].number) > self.steps[0].number and not _is_finite(steps[0].whole or {}):
-            steps = [*self._before(number - 1), *steps]
+            steps = [*self._log.before(number - 1), *steps]
         return steps
 
     def resume(self, step: int | Step | None = None, into: Sequence[Any] | None = None, program: Program | None = None) -> Step:
@@ -220,7 +217,7 @@ class Flown:
             LookupError: the step is not kept.
             RuntimeError: the model or the optimizer is another one.
         """
-        steps = self._before(self._number(step))
+        steps = self._log.before(self._number(step))
         subjects = self._here() if into is None else Subjects(into, caller.names())
         if subjects is None:
             raise ValueError("Into which model and optimizer? Give them in the order in which wb.flight got them: into=(model, optimizer).")
@@ -254,7 +251,7 @@ class Flown:
         return steps[at] if at < len(steps) else None
 
     def _visited(self, step: Step, holds: Callable[[Any], Any], program: Program | None) -> bool:
-        steps, found, here = self._before(step.number), [], self._here()
+        steps, found, here = self._log.before(step.number), [], self._here()
 
         def look(subjects: Subjects) -> None:
             found.append(bool(holds(next(iter(subjects.modules.values()), None))))

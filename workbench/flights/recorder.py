@@ -14,8 +14,6 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
-import numpy
-
 import engine
 from engine.data import DataLoader
 from engine.optim import optimizer as own_optimizers
@@ -95,14 +93,6 @@ class Flight(Flown):
     # -- what users read ---------------------------------------------------------------------------------------------------------
 
     @property
-    def steps(self) -> list[Step]:
-        return list(self._log.steps)
-
-    @property
-    def curve(self) -> numpy.ndarray:
-        return numpy.array(self._log.curve, numpy.float64).reshape(-1, 2)
-
-    @property
     def left_out(self) -> Mapping[str, str]:
         return self._subjects.left_out
 
@@ -150,9 +140,6 @@ class Flight(Flown):
 
     def _content(self) -> dict[str, Any]:
         return written(self._log, self.fingerprint, self.why or "It was asked for", self._subjects)
-
-    def _before(self, number: int) -> list[Step]:
-        return self._log.before(number)
 
     def _here(self) -> Subjects | None:
         return self._subjects
