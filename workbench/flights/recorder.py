@@ -56,7 +56,7 @@ class Flight(Flown):
     ) -> None:  # fmt: skip
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ValueError(f"wb.flight: keep is a number of steps of at least 1, got {keep!r}.")
-        self.path, self.keep, self.written = os.fspath(path), keep, ""
+        self.path, self.written = os.fspath(path), ""
         self._signal, self._inspect = signal, inspect
         self._subjects = Subjects(given, names_in(frame))
         self._triggers = Triggers(when, spike)

@@ -22,7 +22,7 @@ import numpy
 import engine
 from engine.base import dtypes
 from engine.core.tensor import Tensor
-from engine.serialize.storage import Storage, tensor_of
+from engine.serialize.storage import tensor_of
 
 from ..torch_models.loaded import is_tensor, torch
 from ..torch_models.recorder import bookkeeping
@@ -64,8 +64,7 @@ class Copy:
 
     def tensor(self) -> Tensor:
         """Make a tensor of the engine that shares the bytes."""
-        dtype = dtypes.BY_NAME[self.dtype]
-        return tensor_of(Storage(self.data, dtype).seen_as(dtype, 0, self.shape, _strides(self.shape)), False)
+        return tensor_of(numpy.require(self.data.view(_NUMPY[self.dtype]).reshape(self.shape), requirements="A"), False)
 
     def torch(self) -> Any:
         """Make a tensor of PyTorch, which owns its memory."""
@@ -84,12 +83,6 @@ class Copy:
         lib = torch() if is_tensor(target) else engine
         with lib.no_grad():
             target.copy_(self.torch() if is_tensor(target) else self.tensor())
-
-    def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Copy) and (self.dtype, self.shape) == (other.dtype, other.shape)
-        return same and bool(numpy.array_equal(self.data, other.data))  # type: ignore[union-attr]
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 def copied(
@@ -328,11 +321,3 @@ def _dense(tensor: Any) -> bool:
 
 def _name(tensor: Any) -> str:
     return str(tensor.dtype).removeprefix("torch.")
-
-
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    out, step = [], 1
-    for n in reversed(shape):
-        out.append(step)
-        step *= n
-    return tuple(reversed(out))
