@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import io
 import json
 import statistics
 import sys
@@ -37,6 +38,7 @@ from workbench.recording.recorder import Recorder
 from workbench.recording.recording import Recording
 from workbench.session.session import Session
 from workbench.training.loop import Loop
+from workbench.training.progress import Track
 
 STEPS = 8  # of a training: the first ones, all of which are recorded
 BUDGETS = {  # of the issue: microseconds an op, milliseconds a view waits
@@ -48,6 +50,7 @@ BUDGETS = {  # of the issue: microseconds an op, milliseconds a view waits
     "times, ms": 500.0,
     "sampled, ms": 100.0,
     "exact, ms": 300.0,
+    "a turn, us": 20.0,  # 2 % of a loop of a millisecond
 }
 SHARE = 95.0  # percent of its speed that a training keeps from the first step, of those that take 5 ms or more
 
@@ -131,6 +134,8 @@ def recording_of(program: Callable, rounds: int) -> dict[str, float | Time]:
         "recording, us an op": one,
         "recording, us an op and its end": dying,
         "recording, us a backward step": added_to_steps(program, rounds),
+        "  as a view states it, us an op": timing.calibrated()[0] * 1e6,
+        "  as a view states it, us a backward step": timing.calibrated()[1] * 1e6,
         "arrange and JSON, ms": median_ms(arranged, 3),
         "JSON, kB": len(arranged()) / 1e3,
         "memory, ms": median_ms(lambda: memory_use.answer(r, None, graph), 3),
@@ -152,6 +157,18 @@ def tensor_of(elements: int, rounds: int) -> dict[str, float | Time]:
         assert answer["type"] == "inspected", answer
 
     return {"sampled, ms": median_ms(lambda: look(False), rounds), "exact, ms": median_ms(lambda: look(True), rounds)}
+
+
+def reporting(rounds: int) -> dict[str, float | Time]:
+    """What a turn of a loop costs in `wb.progress`, with two values reported."""
+    turns = 20_000
+
+    def run() -> None:
+        for i in (track := Track(range(turns), file=io.StringIO())):
+            track.report(loss=i, accuracy=i)
+
+    found = medians([seconds(run)[0] for _ in range(rounds)])
+    return {"a turn, us": Time(found.cpu / turns * 1e6, found.wall / turns * 1e6)}
 
 
 def viewed(recording: Recording) -> Session:
@@ -233,6 +250,7 @@ def main() -> None:
         "gpt2": ("GPT-2 XL's graph", lambda: recording_of(programs.Gpt2Step(), args.rounds)),
         "scalars": ("68,138 scalars", lambda: recording_of(programs.scalars, args.rounds)),
         "tensor": ("a tensor of 10 M elements", lambda: tensor_of(10_000_000, args.rounds)),
+        "progress": ("wb.progress", lambda: reporting(args.rounds)),
         "mlp": ("training an MLP", lambda: training(networks.mlp, args.rounds)),
         "cnn": ("training a CNN", lambda: training(networks.cnn, args.rounds)),
         "gpt": ("training a GPT", lambda: training(networks.gpt, args.rounds)),

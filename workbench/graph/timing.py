@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -250,8 +249,8 @@ def cost(recording: Recording) -> Cost | None:
 @cache
 def calibrated() -> tuple[float, float]:
     """Seconds that a recorder takes for one op, including its result's death, and for one backward step; measured once."""
-    found = [_trial() for _ in range(9)]
-    return statistics.median(op for op, _ in found), statistics.median(step for _, step in found)
+    found = [_trial() for _ in range(9)]  # other processes disturb some of them
+    return min(op for op, _ in found), min(step for _, step in found)
 
 
 def _trial(n: int = 100) -> tuple[float, float]:
