@@ -1039,6 +1039,111 @@ def two_loaders_at_once(E: Any, path: str) -> Any:
     return flight
 
 
+# -- loops that fetch ahead of what they train on ------------------------------------------------------------------------------
+
+
+@kind
+def one_batch_ahead(E: Any, path: str) -> Any:
+    """As accelerate's loaders, which look whether there is another batch before they give one."""
+    E.manual_seed(0)
+    model = net(E, E.nn.Dropout(0.3))
+    optimizer = E.optim.Adam(model.parameters(), lr=0.05)
+
+    def ahead(batches: Any) -> Any:
+        each = iter(batches)
+        now = next(each)
+        for after in each:
+            yield now
+            now = after
+        yield now
+
+    with wb.flight(model, optimizer, path=path) as flight:
+        for _ in range(3):
+            for x, y in ahead(loader(E)):
+                step(error(E, model, x, y), optimizer, model)
+    return flight
+
+
+@kind
+def prefetcher(E: Any, path: str) -> Any:
+    """As programs for GPUs do it, which copy a batch while they train on the one before it."""
+    E.manual_seed(0)
+    model = net(E, E.nn.Dropout(0.3))
+    optimizer = E.optim.Adam(model.parameters(), lr=0.05)
+
+    class Prefetcher:
+        def __init__(self, batches: Any) -> None:
+            self.each = iter(batches)
+            self.load()
+
+        def load(self) -> None:
+            self.batch = next(self.each, None)
+
+        def next(self) -> Any:
+            batch = self.batch
+            if batch is not None:
+                self.load()
+            return batch
+
+    with wb.flight(model, optimizer, path=path) as flight:
+        for _ in range(2):
+            batches = Prefetcher(loader(E))
+            while (batch := batches.next()) is not None:
+                step(error(E, model, *batch), optimizer, model)
+    return flight
+
+
+def in_groups(E: Any, path: str, summed: bool) -> Any:
+    """As transformers' Trainer accumulates: it fetches all batches of an update first. The last update of an epoch has fewer."""
+    E.manual_seed(0)
+    model = net(E, E.nn.Dropout(0.3))
+    optimizer = E.optim.Adam(model.parameters(), lr=0.05)
+    with wb.flight(model, optimizer, path=path) as flight:
+        for _ in range(3):
+            each = iter(loader(E, *rows(E, 28)))
+            while group := list(itertools.islice(each, 3)):
+                optimizer.zero_grad()
+                losses = [error(E, model, x, y) / len(group) for x, y in group]
+                for loss in [sum(losses)] if summed else losses:
+                    loss.backward()
+                optimizer.step()
+                saw(loss, model)
+    return flight
+
+
+KINDS["groups_of_batches"] = partial(in_groups, summed=False)
+KINDS["groups_with_one_loss"] = partial(in_groups, summed=True)
+
+
+@kind
+def first_batch_before_the_loop(E: Any, path: str) -> Any:
+    E.manual_seed(0)
+    model = net(E, E.nn.Dropout(0.3))
+    optimizer = E.optim.Adam(model.parameters(), lr=0.05)
+    with wb.flight(model, optimizer, path=path) as flight:
+        for _ in range(2):
+            each = iter(loader(E))
+            x, y = next(each)
+            model(x)
+            for x, y in each:
+                step(error(E, model, x, y), optimizer, model)
+    return flight
+
+
+@kind
+def skipped_batches(E: Any, path: str) -> Any:
+    E.manual_seed(0)
+    model = net(E, E.nn.Dropout(0.3))
+    optimizer = E.optim.Adam(model.parameters(), lr=0.05)
+    with wb.flight(model, optimizer, path=path) as flight:
+        for _ in range(2):
+            for i, (x, y) in enumerate(loader(E)):
+                if i % 3 == 0:
+                    continue
+                step(error(E, model, x, y), optimizer, model)
+    return flight
+
+
 @kind
 def two_phases(E: Any, path: str) -> Any:
     """Two loops with an optimizer each; validation first."""

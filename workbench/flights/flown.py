@@ -16,7 +16,7 @@ from ..recording.recording import KEEP
 from ..session.report import Report, TextReport
 from ..session.surface import ShownSession
 from . import card, state, values
-from .log import Log, Step
+from .log import END, Log, Step
 from .replay import Code, Program, Replay
 from .state import Moment, Subjects
 from .triggers import finite
@@ -231,10 +231,12 @@ class Flown:
             step: the number of the first step, by default of the last one.
 
         Returns:
-            An iterator over the batches of that step and those that followed.
+            An iterator over the batches of that step and those that followed. If the program fetches ahead of what it trains on, it begins
+            with what had been fetched.
         """
-        first = self._number(step)
-        return (values.made(one.item) for one in self.steps if one.number >= first)
+        steps = [one for one in self.steps if one.number >= self._number(step)]
+        items = [*steps[0].ahead, *(item for one in steps for item in (*(one.missed if one is not steps[0] else ()), one.item))]
+        return (values.made(item) for item in items if item != END)
 
     def bisect(self, holds: Callable[[Any], Any], program: Program | None = None) -> Step | None:
         """Find the first step before which a condition holds, by bisection: from then on it must hold.

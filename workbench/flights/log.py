@@ -19,6 +19,8 @@ import numpy
 from .values import Copy, copies
 
 IN_MEMORY = 32 << 20  # bytes up to which a snapshot stays in memory; a larger one is in a temporary file, which ends with the process
+END = {"@": "end"}  # stands for the end of a loop
+FEW = 8  # batches that a loop may fetch ahead
 CURVE = 10_000  # losses that are kept for the curve
 
 
@@ -29,10 +31,12 @@ class Step:
     Attributes:
         number: how many steps came before it.
         site: which of the loops in the block it belongs to, in the order in which they began.
-        item: a copy of what the loop got: the batch.
+        item: a copy of what the loop got: the batch. `END` if there was none, and the step trains on what was fetched before.
         random: the random states after the batch was made.
         small: learning rates, modes, schedulers.
         variables: copies of the loop's numbers and small tensors.
+        missed: what the loop got since the step before, without training until it got `item`.
+        ahead: the last batches before `item`, for a program that fetches ahead of what it trains on: as many as it had at its first step.
         parts: what loops within the step got that began in an earlier one, by the place of the loop, with the random states then.
         idle: loops that had trained nothing: those over validation data.
         whole: a snapshot of all tensors; None for most steps.
@@ -50,6 +54,8 @@ class Step:
     random: dict[str, Any]
     small: dict[str, Any]
     variables: dict[str, Any]
+    missed: list[Any] = field(default_factory=list)
+    ahead: list[Any] = field(default_factory=list)
     parts: dict[str, Any] = field(default_factory=dict)
     idle: list[int] = field(default_factory=list)
     whole: dict[str, Any] | None = None
@@ -67,6 +73,43 @@ class Step:
 
     def __repr__(self) -> str:
         return f"Step {self.number}: loss {self.loss:.6g}" if self.losses else f"Step {self.number}"
+
+
+class Fetched:
+    """What a loop has got so far, as far as a program that fetches ahead of what it trains on needs it again.
+
+    Before its first step it has fetched the batches of that step, and those ahead of it. From then on as many stay ahead.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[Any] = deque(maxlen=2 * FEW)
+        self._missed = 0  # since the last step that trained
+        self._first: int | None = None  # how many there were before the first step that trained
+        self._ahead: int | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether something may be left to train on when the loop ends."""
+        return bool(self._first if self._ahead is None else self._ahead) or self._missed > 0
+
+    def add(self, item: Any, losses: int) -> None:
+        """Add what a step got when it has ended; it ran a backward pass for that many losses, none if it did not train."""
+        self._items.append(item)
+        if not losses:
+            self._missed += 1
+            return
+        if self._first is None:
+            self._first = min(self._missed, FEW)
+            self._ahead = max(0, self._first + 1 - losses) if losses > 1 or not self._first else None
+        elif self._ahead is None:
+            self._ahead = max(0, self._first - self._missed)
+        self._missed = 0
+
+    def before(self) -> tuple[list[Any], list[Any]]:
+        """`missed` and `ahead` of the step that begins now."""
+        items, first, missed = list(self._items), self._first or 0, min(self._missed, FEW)
+        ahead = max(0, first - missed) if self._ahead is None else self._ahead
+        return items[len(items) - missed :], items[max(0, len(items) - missed - ahead) :]
 
 
 class Log:
@@ -108,7 +151,7 @@ class Log:
         """The steps from the newest snapshot that is at least `keep` steps back, which is the only one among them."""
         steps = list(self.steps)
         begin = max((i for i, one in enumerate(steps) if one.whole is not None and len(steps) - i >= self.keep), default=0)
-        return [steps[begin], *(replace(one, whole=None, gradients={}) for one in steps[begin + 1 :])]
+        return [steps[begin], *(replace(one, whole=None, gradients={}, ahead=[]) for one in steps[begin + 1 :])]
 
     def drop(self, step: Step) -> None:
         """Take back the step that was added last, as it trained nothing."""

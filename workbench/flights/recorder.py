@@ -24,7 +24,7 @@ from ..torch_models.loaded import torch
 from . import replay, state, values, variables
 from .file import write, written
 from .flown import Flown, Inspect, unseen
-from .log import Log, Step
+from .log import END, FEW, Fetched, Log, Step
 from .replay import Code
 from .state import Subjects
 from .triggers import Triggers
@@ -33,7 +33,7 @@ SHARE = 0.02  # of the time, at most, is spent on snapshots,
 FULL = 0.024  # and this share if there are many batches since the last one
 ROOM = 0.2  # of the bytes of a snapshot: as many bytes of batches, and it is time for another one, since a file has them all
 EVERY = 1 << 18  # bytes of all tensors up to which each step gets its checksums
-FEW = 8  # items of a loop within a step that are kept until it is known whether it goes on in the next one
+CHOSEN, PART = "chosen", "part of the batch"
 _END = object()
 
 
@@ -53,11 +53,13 @@ class Flight(Flown):
     def __init__(
         self, given: Sequence[Any], frame: FrameType, path: str | os.PathLike[str], keep: int = 3, when: Sequence[str] = (),
         spike: float | None = 10.0, signal: int | None = None, started: str = "", inspect: Inspect = unseen,
+        chooses: Callable[[Any], str] | None = None,
     ) -> None:  # fmt: skip
+        """`chooses(loader)`: "step" if its batches are the steps, "part" if they are parts of them, else "". By default, it is found."""
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ValueError(f"wb.flight: keep is a number of steps of at least 1, got {keep!r}.")
         self.path, self.written = os.fspath(path), ""
-        self._signal, self._inspect = signal, inspect
+        self._signal, self._inspect, self._chooses = signal, inspect, chooses
         self._subjects = Subjects(given, names_in(frame))
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
@@ -80,6 +82,8 @@ class Flight(Flown):
         self._raw: list[Any] = []  # the losses of the step
         self._scale = 1.0  # of the gradient scaler, as the step began
         self._compared = False  # whether there are checksums of each step
+        self._ends = False  # whether the step is what comes after the end of its loop
+        self._loop: Any = None  # the iterator of the loop that runs
         self._left: Step | None = None  # a step whose loop was left by `break`, or by an exception
         self._frames: list[tuple[FrameType, frozenset[str]]] = []  # of the step, with the names of their counters
         self._copies = variables.Copies()
@@ -189,10 +193,19 @@ class Flight(Flown):
         return Loop(self, iterable)
 
     def _iterated(self, original: Callable, loader: Any) -> Any:
-        return original(loader) if self._step is not None or self._fetching else self.turns(lambda: original(loader))
+        if self._chooses is not None and not self._fetching:
+            role = self._chooses(loader)
+            if role == "part":
+                return self._within(lambda: original(loader), PART)
+            return self.turns(lambda: original(loader), CHOSEN) if role else original(loader)
+        within = self._step is not None and not self._ends
+        return original(loader) if within or self._fetching else self.turns(lambda: original(loader))
 
-    def turns(self, iterate: Callable[[], Iterator]) -> Iterator[Any]:
-        """Yield the items of an iterator, each as a step; as they are within another step, or as a part of its batch."""
+    def turns(self, iterate: Callable[[], Iterator], known: str = "") -> Iterator[Any]:
+        """Yield the items of an iterator, each as a step; as they are within another step, or as a part of its batch.
+
+        `known`: which loop it is, "" for one that is known by its line.
+        """
         if self._fetching:
             yield from iterate()
             return
@@ -200,31 +213,43 @@ class Flight(Flown):
         assert frame is not None
         code, line = frame.f_code, frame.f_lineno
         del frame  # it would live as long as the loop
-        if self._step is not None:
+        site = self._sites.setdefault(known or (code, line), len(self._sites))
+        if self._step is not None and not known and not self._ends:
             yield from self._within(iterate, f"{code.co_qualname}:{line - code.co_firstlineno}")
             return
-        site = self._sites.setdefault((code, line), len(self._sites))
         if self._replay is not None:
             yield from self._replay.items(self._subjects, site, iterate, self._program.code, self._again, self._ended_again)
             return
+        if self._step is not None:  # of the epoch before
+            self._guarded(self._end)
+            self._after = None
         self._idle.add(site)
-        iterator, step = self._fetched(iterate), None
+        iterator, step, fetched = self._fetched(iterate), None, Fetched()
+        self._loop = iterator
         try:
-            while (item := self._fetched(lambda: next(iterator, _END))) is not _END:
+            while (item := self._fetched(lambda: next(iterator, _END))) is not _END or (fetched.unfinished and site not in self._idle):
                 if self.over or not self._open:  # `next()` after the block
+                    if item is _END:
+                        return
                     yield item
                     continue
-                self._guarded(self._begin, site, item, variables.chain(sys._getframe(1), self._program.code))
+                self._guarded(self._begin, site, item, variables.chain(sys._getframe(1), self._program.code), fetched)
+                self._ends = item is _END
+                if self._ends:  # what was fetched ahead is still to be trained on
+                    return
                 step, batch, item = self._step, [item], None
                 yield batch.pop()  # nothing else refers to it
                 self._guarded(self._end)
+                if step is not None:
+                    fetched.add(step.item, max(1, len(step.losses)) if self._trained else 0)
         except GeneratorExit:  # by `break` or by an exception
             if self._step is step:
                 self._guarded(self._finish)
                 self._left, self._step = self._step, None
             raise
         finally:
-            self._after = self._subjects.mark() if self._open else None
+            if self._loop is iterator and not self._ends:
+                self._after = self._subjects.mark() if self._open else None
 
     def _within(self, iterate: Callable[[], Iterator], place: str) -> Iterator[Any]:
         """A loop within a step. If it goes on in the next one, as that of `b` in `zip(a, b)`, its items are parts of the batch."""
@@ -259,7 +284,7 @@ class Flight(Flown):
 
     # -- a step ------------------------------------------------------------------------------------------------------------------
 
-    def _begin(self, site: int, item: Any, frames: list[FrameType]) -> None:
+    def _begin(self, site: int, item: Any, frames: list[FrameType], fetched: Fetched) -> None:
         if self._left is not None:  # its loop was left by `break`
             self._step, self._left = self._left, None
             self._end()
@@ -269,7 +294,8 @@ class Flight(Flown):
         tensors = s.tensors().values()
         kept = variables.kept(frames, skipped | {id(x) for x in tensors}, self._copies)
         self._compared = sum(x.nbytes for x in tensors) <= EVERY
-        step = Step(self.count, site, values.copied(item, s.lost, "batch"), {}, s.small(), kept)
+        batch = END if item is _END else values.copied(item, s.lost, "batch")
+        step = Step(self.count, site, batch, {}, s.small(), kept, *fetched.before())
         self._batches += values.bytes_in(step.item)
         changed = self._after is not None and self._after != s.mark()
         self._after = None
@@ -309,11 +335,11 @@ class Flight(Flown):
             step.sums = replay.sums(self._subjects)
 
     def _again(self, step: Step) -> None:
-        self._raw, self._step, self._scale, self.count = [], step, self._scale_now(), step.number
+        self._raw, self._step, self._scale, self.count, self._ends = [], step, self._scale_now(), step.number, step.item == END
 
     def _ended_again(self) -> None:
         if self._step is not None:
-            self._step.losses, self._step = self._losses(), None
+            self._step.losses, self._step, self._ends = self._losses(), None, False
 
     def _losses(self) -> list[float]:
         return [values.number(x) / self._scale for x in self._raw]
@@ -324,7 +350,7 @@ class Flight(Flown):
     def _end(self) -> None:
         if self._frames:
             self._finish()
-        step, self._step = self._step, None
+        step, self._step, self._ends = self._step, None, False
         if step is None:
             return
         if not self._trained and not step.error:
@@ -343,6 +369,8 @@ class Flight(Flown):
 
     def _noted(self, original: Callable, tensor: Any, *args: Any, **kwargs: Any) -> Any:
         """Stands for `Tensor.backward`, which PyTorch calls again by its name where a recording overrides it."""
+        if self._replay is not None:
+            self._replay.trains()
         if self._step is None or self._noting or threading.get_ident() != self._thread:
             self._outside = self._outside or self._step is None
             return original(tensor, *args, **kwargs)
@@ -361,6 +389,8 @@ class Flight(Flown):
         if key is None:
             self._subjects.left_out["an optimizer that was not given"] = type(optimizer).__name__
             return
+        if self._replay is not None:
+            self._replay.trains()
         if self._step is None:
             if self._replay is not None or self.over or (self._log.steps and not self._outside):  # the rest of an epoch's gradients
                 return

@@ -24,7 +24,7 @@ from ..recording.recording import KEEP
 from ..session.surface import ShownSession
 from ..subjects.watching import ModuleWatch
 from . import state, values, variables
-from .log import Step
+from .log import END, Step
 from .state import Subjects
 
 Program = Callable[[], Any] | str | os.PathLike
@@ -32,6 +32,10 @@ Program = Callable[[], Any] | str | os.PathLike
 
 class Done(BaseException):
     """Leaves the program when the step has been repeated. Not an Exception, so that the program does not handle it."""
+
+
+class NotAhead(BaseException):
+    """The program trains on a batch as soon as it gets it, so that those it had got without training were skipped, not fetched ahead."""
 
 
 class Replay:
@@ -54,14 +58,19 @@ class Replay:
         until: Callable[[Subjects], bool] | None = None,
     ) -> None:  # fmt: skip
         self.steps, self.block = list(steps), block
+        self._keep, self._before, self._until = keep, before, until
+        self._ahead, self._missed = True, True  # whether it gets `ahead` before the first step, `missed` before the others
+        self._start()
+
+    def _start(self) -> None:
         self.again: Step | None = None
         self.session: ShownSession | None = None
         self.subjects: Subjects | None = None
         self.program: Code | None = None
         self._at = 0
         self._running: Step | None = None
+        self._early = False  # whether the program has got a batch that no step begins with
         self._parts: dict[str, list] = {}
-        self._keep, self._before, self._until = keep, before, until
         self._watch: ModuleWatch | None = None
 
     def run(self, program: Program | Code) -> None:
@@ -71,7 +80,8 @@ class Replay:
             raise RuntimeError("A step is being repeated already.")
         active, raised, done, trace = self, None, False, sys.gettrace()
         try:
-            call(program)
+            while not self._reached(program):
+                self._start()
         except Done:
             done = True
         except BaseException as error:
@@ -90,6 +100,14 @@ class Replay:
             where = "its loop" if self.subjects is not None else "a block `with wb.flight(...)`"
             raise RuntimeError(f"The program ended without reaching {where}, so step {self.steps[-1].number} was not repeated.")
 
+    def _reached(self, program: Program | Code) -> bool:
+        """Run the program. Returns false if it has to be run again, without batches that it trained on although it had not."""
+        try:
+            call(program)
+        except NotAhead:
+            return False
+        return True
+
     def items(
         self,
         of: Subjects,
@@ -100,6 +118,9 @@ class Replay:
         ended: Callable[[], None],
     ) -> Iterator[Any]:
         """What a loop of the program gets: the recorded batches, if it is the loop that they belong to; its own if it only validates."""
+        if self._running is not None and of is self.subjects:  # what came after the end of the loop before
+            self._stop(None)
+            self._turned(ended)
         while True:
             if self._at == len(self.steps):
                 raise Done
@@ -112,9 +133,13 @@ class Replay:
             if self._until is not None and self.again is not None and self._until(self.subjects):
                 raise Done
             step = self.steps[self._at]
+            for item in (step.missed if self._missed else ()) if self._at else (step.ahead if self._ahead else ()):
+                self._early = True
+                yield values.made(item)
+            self._early = False
             here = variables.chain(sys._getframe(1), code)
             self._put(step, here)
-            batch = [values.made(step.item)]
+            batch = [] if step.item == END else [values.made(step.item)]
             last = step is self.steps[-1]
             if self._before is not None:
                 state.put_random_state(step.random)
@@ -124,10 +149,12 @@ class Replay:
                 self._watch = ModuleWatch(None, self._keep, here[0], _unchanged, _nothing)
                 self._watch.begin(here[0])
             del here
-            self.again = Step(step.number, site, None, {}, {}, {})
+            self.again = Step(step.number, site, None if batch else END, {}, {}, {})
             begun(self.again)
             state.put_random_state(step.random)
             self._running, self._parts = step, {place: list(parts) for place, parts in step.parts.items()}
+            if not batch:
+                return
             try:
                 yield batch.pop()  # nothing else refers to it
             except GeneratorExit:  # by `break` or by an exception
@@ -162,6 +189,12 @@ class Replay:
         ended()
         self._running = None
         self._at += 1
+
+    def trains(self) -> None:
+        """The program runs a backward pass, or an optimizer."""
+        if self._early:
+            self._ahead, self._missed = self._ahead and self._at > 0, False
+            raise NotAhead
 
     def leave(self, ended: Callable[[], None]) -> None:
         """The program leaves the block: in the middle of a turn, if it has got its batch from `next()`."""

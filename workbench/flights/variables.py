@@ -7,7 +7,7 @@ import functools
 import itertools
 import random
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import CodeType, FrameType
 from typing import Any
@@ -145,12 +145,13 @@ def put(frames: Sequence[FrameType], begun: Mapping[str, Any], ended: Mapping[st
     for frame in frames:
         function = frame.f_code.co_qualname
         here, later = dict(variables(frame)), dict(ended.get(function, {}))
+        named = Counter(id(x) for x in here.values())
         for name, copy in begun.get(function, {}).items():
             if _in_place(copy, here.get(name)):
                 values.put(copy, here[name])
                 continue
             found = values.made(copy)
-            if type(found) in (list, dict, deque) and type(here.get(name)) is type(found):
+            if type(found) in (list, dict, deque) and type(here.get(name)) is type(found) and named[id(here[name])] == 1:
                 values.fill(here[name], found)  # others may know it
             else:
                 later[name] = found
