@@ -8,7 +8,7 @@ inspect              wb.describe  wb.vocabulary  wb.whatif
 memory and time      wb.memory  wb.why_alive  wb.release  wb.profile
 check and compare    wb.check  wb.guard  wb.diff  wb.testing
 train                wb.history  wb.progress  wb.loop
-repeat a step        wb.flight  wb.open
+repeat a step        wb.flight  wb.flight_callback  wb.open
 many processes       wb.cluster  wb.ranks  wb.across_ranks
 plot, teach, data    wb.plot  wb.teach  wb.samples
 write to a file      wb.export
@@ -58,6 +58,7 @@ __all__ = [
     "diff",
     "export",
     "flight",
+    "flight_callback",
     "guard",
     "history",
     "loop",
@@ -673,6 +674,41 @@ def flight(
     from .flights.recorder import Flight
 
     return Flight(subjects, caller.frame(), path, keep, [when] if isinstance(when, str) else when, spike, signal, inspect=inspected)
+
+
+def flight_callback(
+    framework: str,
+    keep: int = 3,
+    path: str | PathLike[str] = "run.flight",
+    when: str | Sequence[str] = (),
+    spike: float | None = 10.0,
+    signal: int | None = None,
+) -> Any:
+    """A flight recorder for Lightning's or transformers' Trainer: `Trainer(..., callbacks=[wb.flight_callback("lightning")])`.
+
+    It records as `wb.flight` does. The model, the optimizers, schedulers and the Trainer's counters are found by itself.
+
+    Args:
+        framework: "lightning" or "transformers".
+        keep: as for `wb.flight`, like the others.
+        path: the file.
+        when: conditions for a gradient.
+        spike: how far a loss may be above the median.
+        signal: a signal that asks for the file.
+
+    Returns:
+        The callback. Its `flight` is what the block of `wb.flight` gives.
+
+    Raises:
+        ValueError: there is no callback for that framework.
+        ModuleNotFoundError: it is not installed.
+    """
+    from .checks.ask import inspected
+    from .flights.callbacks import callback
+
+    conditions = [when] if isinstance(when, str) else when
+    given = {"keep": keep, "path": path, "when": conditions, "spike": spike, "signal": signal}
+    return callback(framework, {**given, "inspect": inspected})
 
 
 def open(path: str | PathLike[str]) -> Opened:

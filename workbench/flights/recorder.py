@@ -53,9 +53,12 @@ class Flight(Flown):
     def __init__(
         self, given: Sequence[Any], frame: FrameType, path: str | os.PathLike[str], keep: int = 3, when: Sequence[str] = (),
         spike: float | None = 10.0, signal: int | None = None, started: str = "", inspect: Inspect = unseen,
-        chooses: Callable[[Any], str] | None = None,
+        chooses: Callable[[Any], str] | None = None, call: str = "flight",
     ) -> None:  # fmt: skip
-        """`chooses(loader)`: "step" if its batches are the steps, "part" if they are parts of them, else "". By default, it is found."""
+        """`chooses(loader)`: "step" if its batches are the steps, "part" if they are parts of them, else "". By default, it is found.
+
+        `call`: what the frame is calling, by which its block is found again.
+        """
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ValueError(f"wb.flight: keep is a number of steps of at least 1, got {keep!r}.")
         self.path, self.written = os.fspath(path), ""
@@ -63,7 +66,7 @@ class Flight(Flown):
         self._subjects = Subjects(given, names_in(frame))
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
-        self._program: Code = Code(frame)
+        self._program: Code = Code(frame, call)
         self.fingerprint, self.threads = {**self._program.fingerprint(), "started": started}, engine.get_num_threads()
         if replay.active is None:
             replay.know(self._program)
@@ -142,6 +145,23 @@ class Flight(Flown):
         write(path, self._content())
         return path
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the block runs."""
+        return self._open
+
+    @property
+    def repeats(self) -> bool:
+        """Whether steps are being repeated, and in this block."""
+        return self._replay is not None and self._replay.subjects is self._subjects
+
+    def first_state(self, table: str, subject: Any) -> Any:
+        """If steps are being repeated, the state of a subject at the snapshot that they begin with; else None."""
+        if self._replay is None or not self.repeats:
+            return None
+        key = next(key for key, one in getattr(self._subjects, table).items() if one is subject)
+        return values.made((self._replay.steps[0].whole or {})[table][key])
+
     def _content(self) -> dict[str, Any]:
         return written(self._log, self.fingerprint, self.why or "It was asked for", self._subjects)
 
@@ -156,6 +176,7 @@ class Flight(Flown):
         self._replay = replay.active
         if self._replay is not None and self._replay.subjects is None and self._program.block == self._replay.block:
             self._replay.subjects, self._replay.program = self._subjects, self._program
+            self._replay.at_end(self._close)
         with contextlib.ExitStack() as stack:
             lib = torch()
             for tensor in (engine.Tensor, *([lib.Tensor] if lib is not None else [])):
@@ -171,9 +192,7 @@ class Flight(Flown):
         return self
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        Flight.entered -= 1
-        self._stack.close()
-        self._open = False
+        self._close()
         if self._replay is not None:
             if error is None and self._replay.subjects is self._subjects:
                 self._replay.leave(self._ended_again)
@@ -185,6 +204,16 @@ class Flight(Flown):
         if error is not None and not isinstance(error, GeneratorExit) and not (isinstance(error, SystemExit) and not error.code):
             step.error = replay.said(error)
         self._guarded(self._end)
+
+    def _close(self) -> None:
+        if self._open:
+            Flight.entered -= 1
+            self._open = False
+            self._stack.close()
+
+    def at_end(self, close: Callable[[], Any]) -> None:
+        """Call `close()` when recording ends, or the repetition of a step."""
+        self._stack.callback(close)
 
     def __call__(self, iterable: Iterable) -> Loop:
         """Loop over anything; each turn is one step of the training. A DataLoader in the block does not need it."""
@@ -249,7 +278,7 @@ class Flight(Flown):
             raise
         finally:
             if self._loop is iterator and not self._ends:
-                self._after = self._subjects.mark() if self._open else None
+                self._guarded(self._mark)
 
     def _within(self, iterate: Callable[[], Iterator], place: str) -> Iterator[Any]:
         """A loop within a step. If it goes on in the next one, as that of `b` in `zip(a, b)`, its items are parts of the batch."""
@@ -318,6 +347,9 @@ class Flight(Flown):
             self._keep_gradients()
         step.random = state.random_state()
 
+    def _mark(self) -> None:
+        self._after = self._subjects.mark() if self._open else None
+
     def _keep_gradients(self) -> None:
         """Copy the gradients that a step with a snapshot begins with; of large models, those that are there when they are first needed."""
         if self._early and self._step is not None:
@@ -379,7 +411,7 @@ class Flight(Flown):
             self._trained = True
             if tensor.numel() == 1:
                 self._raw.append(values.scalar(tensor))
-            self._keep_gradients()
+            self._guarded(self._keep_gradients)
             return original(tensor, *args, **kwargs)
         finally:
             self._noting = False
@@ -398,10 +430,10 @@ class Flight(Flown):
                 "wb.flight does not see where a step of this training begins. Loop over a DataLoader in the block, or over "
                 "flight(...): for i in flight(range(1000))."
             )
-        self._keep_gradients()
+        self._guarded(self._keep_gradients)
         self._trained = True
         if self._replay is None:
-            self._triggers.gradients(self._gradients(key, optimizer))
+            self._guarded(self._triggers.gradients, self._gradients(key, optimizer))
 
     def _gradients(self, key: str, optimizer: Any) -> Iterator[tuple[str, Any]]:
         names = {id(t): state.called(name) for name, t in self._subjects.tensors().items()}

@@ -13,7 +13,7 @@ import traceback
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
@@ -72,6 +72,11 @@ class Replay:
         self._early = False  # whether the program has got a batch that no step begins with
         self._parts: dict[str, list] = {}
         self._watch: ModuleWatch | None = None
+        self._closing = ExitStack()
+
+    def at_end(self, close: Callable[[], Any]) -> None:
+        """Call `close()` when the program has been left, although a framework may not have told its callbacks of it."""
+        self._closing.callback(close)
 
     def run(self, program: Program | Code) -> None:
         """Run the program up to the end of the last step. Raises RuntimeError if it does not get there."""
@@ -81,6 +86,7 @@ class Replay:
         active, raised, done, trace = self, None, False, sys.gettrace()
         try:
             while not self._reached(program):
+                self._closing.close()
                 self._start()
         except Done:
             done = True
@@ -95,6 +101,7 @@ class Replay:
         finally:
             active = None
             sys.settrace(trace)
+            self._closing.close()
             self._stop(raised)
         if not done and raised is None:
             where = "its loop" if self.subjects is not None else "a block `with wb.flight(...)`"
@@ -254,11 +261,12 @@ class Code:
         block: the function, and how often the name `flight` is read in it before the block: that holds when other lines change.
     """
 
-    def __init__(self, frame: FrameType) -> None:
+    def __init__(self, frame: FrameType, call: str = "flight") -> None:
+        """`call`: another name that the frame is calling, `fit` or `train`."""
         self.code: CodeType = frame.f_code
         self.globals = frame.f_globals
         before = (one for one in dis.get_instructions(self.code) if one.offset < frame.f_lasti)
-        self.block = f"{self.code.co_qualname} {sum(one.argval == 'flight' and one.opname.startswith('LOAD_') for one in before)}"
+        self.block = f"{self.code.co_qualname} {sum(one.argval == call and one.opname.startswith('LOAD_') for one in before)}"
         self._outer: list[dict] = [self.globals]  # what the program can change although it is run again
         self._call: Callable[[], Any] = lambda: exec(self.code, self.globals)
         if frames.is_function(frame):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -10,11 +11,12 @@ from typing import Any
 import numpy
 
 from engine.core.tensor import Tensor
+from engine.data import DataLoader
 from engine.nn import Module
 from engine.nn.parameter import is_lazy
 
 from ..base import generators
-from ..torch_models.loaded import is_module, is_tensor, torch
+from ..torch_models.loaded import is_loader, is_module, is_tensor, torch
 from . import values
 from .values import Copy, Unknown
 from .variables import is_small
@@ -45,6 +47,7 @@ class Subjects:
         seen: set[int] = set()
         found = sorted((name, x) for name, x in variables.items() if not name.startswith("_") and _has_state(x))
         for key, subject in [*(pair for i, x in enumerate(given) for pair in _each(str(i), x)), *found]:
+            subject = _unwrapped(subject)
             if id(subject) not in seen:
                 seen.add(id(subject))
                 self._table(subject)[key] = subject
@@ -316,9 +319,50 @@ def _is_lazy(tensor: Any) -> bool:
     return torch().nn.parameter.is_lazy(tensor) if is_tensor(tensor) else is_lazy(tensor)
 
 
+class Accumulation:
+    """Where an `accelerate.Accelerator` is in its gradient accumulation, as a state."""
+
+    def __init__(self, accelerator: Any) -> None:
+        self._accelerator = accelerator
+
+    def state_dict(self) -> dict[str, Any]:
+        scaler = self._accelerator.scaler
+        return {
+            "step": self._accelerator.step,
+            "sync": self._accelerator.sync_gradients,
+            "scaler": None if scaler is None else scaler.state_dict(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._accelerator.step = state["step"]
+        self._accelerator.gradient_state._set_sync_gradients(state["sync"])
+        if self._accelerator.scaler is not None and state["scaler"] is not None:
+            self._accelerator.scaler.load_state_dict(state["scaler"])
+
+    def is_enabled(self) -> bool:
+        return self._accelerator.scaler is not None and self._accelerator.scaler.is_enabled()
+
+    def get_scale(self) -> float:
+        return self._accelerator.scaler.get_scale()
+
+
+def _unwrapped(subject: Any) -> Any:
+    """The optimizer within that of accelerate or Lightning, and the state of an accelerator."""
+    while hasattr(subject, "param_groups") and hasattr(inner := getattr(subject, "optimizer", None), "param_groups"):
+        subject = inner
+    return Accumulation(subject) if _is_accelerator(subject) else subject
+
+
+def _is_accelerator(x: Any) -> bool:
+    lib = sys.modules.get("accelerate")
+    return lib is not None and isinstance(x, lib.Accelerator)
+
+
 def _has_state(x: Any) -> bool:
     """Whether a variable is kept although `wb.flight` was not given it."""
-    if isinstance(x, (type, Module)) or is_module(x):
+    if _is_accelerator(x):
+        return True
+    if isinstance(x, (type, Module, DataLoader)) or is_module(x) or is_loader(x):
         return False
     return isinstance(x, _RANDOM) or values.is_generator(x) or (hasattr(x, "state_dict") and hasattr(x, "load_state_dict"))
 

@@ -33,6 +33,12 @@ def is_module(x: Any) -> bool:
     return module is not None and isinstance(x, module.nn.Module)
 
 
+def is_loader(x: Any) -> bool:
+    """Whether `x` is a DataLoader of PyTorch."""
+    module = torch()
+    return module is not None and isinstance(x, module.utils.data.DataLoader)
+
+
 def folder() -> str:
     """The folder of torch's own code; frames from it are not the user's."""
     return os.path.dirname(os.path.abspath(torch().__file__)) + os.sep
