@@ -10,7 +10,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from ..torch_models.loaded import is_loader, is_module
-from . import values, variables
+from . import variables
 from .recorder import Flight
 
 _LIGHTNING = "lightning.pytorch", "pytorch_lightning"
@@ -19,7 +19,9 @@ _LIGHTNING = "lightning.pytorch", "pytorch_lightning"
 def callback(framework: str, options: Mapping[str, Any]) -> Any:
     """A callback for the Trainer of "lightning" or "transformers". `options` are those of `Flight`."""
     if framework == "lightning":
-        names = [name for name in _LIGHTNING if name in sys.modules] or [name for name in _LIGHTNING if _is_installed(name)] or _LIGHTNING[:1]
+        names = (
+            [name for name in _LIGHTNING if name in sys.modules] or [name for name in _LIGHTNING if _is_installed(name)] or _LIGHTNING[:1]
+        )
         return _lightning(import_module(f"{names[0]}.callbacks").Callback)(options)
     if framework == "transformers":
         return _transformers(import_module("transformers").TrainerCallback)(options)
@@ -157,8 +159,9 @@ def _transformers(base: type) -> type:
             self._begins, self._batches = True, 0
 
         def _align(self, flight: Flight, trainer: Any) -> None:
-            """Let each update end with its recorded batches: that at the end of an epoch has fewer, and is repeated in the middle of one."""
-            args, usual, fetch = trainer.args, trainer.args.gradient_accumulation_steps, trainer.get_batch_samples
+            """Let each update end with its recorded batches: the last one of an epoch has fewer, and is repeated in the middle of one."""
+            args, fetch = trainer.args, trainer.get_batch_samples
+            usual = args.gradient_accumulation_steps
 
             def get_batch_samples(epoch_iterator: Any, num_batches: int, device: Any) -> Any:
                 found = fetch(epoch_iterator, usual, device)

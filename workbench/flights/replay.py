@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
+from itertools import islice
 from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakValueDictionary
@@ -140,6 +141,9 @@ class Replay:
             if self._until is not None and self.again is not None and self._until(self.subjects):
                 raise Done
             step = self.steps[self._at]
+            if any(map(values.unknown, (step.item, step.ahead, step.missed))):
+                for own in islice(iterate(), 1):
+                    values.learn(own)
             for item in (step.missed if self._missed else ()) if self._at else (step.ahead if self._ahead else ()):
                 self._early = True
                 yield values.made(item)

@@ -11,6 +11,7 @@ import hashlib
 import random
 import struct
 import sys
+import weakref
 from collections import OrderedDict, deque, namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -28,6 +29,9 @@ from ..torch_models.loaded import is_tensor, torch
 from ..torch_models.recorder import bookkeeping
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_AROUND = "^"  # and the number of the object, counted from the outermost one, that a part of it refers to
+_CACHES = ("_encodings",)  # of transformers' BatchEncoding: what a tokenizer knows of its words, in a form of its own
+_classes: dict[str, type] = {}  # of objects that this process has copied, or that a program has made
 _LIBRARIES = ("engine", "torch", "numpy")
 _CONTAINERS: dict[str, Callable[[list], Any]] = {"set": set, "frozenset": frozenset, "deque": deque}
 _NUMPY = {d.name: d.numpy for d in dtypes.BY_NAME.values()}
@@ -119,7 +123,7 @@ def copied(
         return {"@": "numpy", "value": Copy.of(array, shared)} | {name: True for name, x in more.items() if x}
     if issubclass(kind, tuple) and (names := getattr(kind, "_fields", None)) is not None:
         parts = [inner(x, i) for i, x in enumerate(value)]
-        return {"@": "named", "value": parts, "fields": list(names), "name": f"{kind.__module__}:{kind.__qualname__}"}
+        return {"@": "named", "value": parts, "fields": list(names), "name": _name_of(kind)}
     if kind in (list, tuple):
         return kind(inner(x, i) for i, x in enumerate(value))
     if kind in (dict, OrderedDict) or kind.__name__ == "defaultdict":
@@ -136,8 +140,71 @@ def copied(
         return {"@": "states", "value": inner(value.get_state(), "state")}
     if is_dataclass(value) and not isinstance(value, type):
         parts = {f.name: inner(getattr(value, f.name, None), f.name) for f in fields(value)}
-        return {"@": "data", "value": parts, "name": f"{kind.__module__}:{kind.__qualname__}"}
-    return lost(path, value)
+        return {"@": "data", "value": parts, "name": _name_of(kind)}
+    if isinstance(value, type):
+        learn(value)
+        return {"@": "class", "name": _name_of(value)}
+    if isinstance(value, weakref.ref) and id(value()) in known:
+        return {"@": "weak", "value": known[id(value())]}
+    return _object(value, lost, path, shared, known) or lost(path, value)
+
+
+def _object(
+    value: Any, lost: Callable[[str, Any], Any], path: str, shared: bool, known: Mapping[int, str]
+) -> dict[str, Any] | None:  # fmt: skip
+    """A copy of an object by its attributes, such as a tokenizer's batch; None if one of them has no plain form."""
+    kind, failed = type(value), []
+    if not all(_is_pythons(one) for one in kind.__mro__) or type(getattr(value, "__dict__", None)) is not dict:
+        return None
+
+    def lose(name: str, x: Any) -> None:
+        failed.append(name)
+
+    within = {**known, id(value): f"{_AROUND}{sum(name.startswith(_AROUND) for name in known.values())}"}  # its parts may refer to it
+    parts = {name: None if name in _CACHES else copied(x, lose, f"{path}.{name}", shared, within) for name, x in vars(value).items()}
+    items = [*(value.items() if isinstance(value, dict) else value)] if isinstance(value, dict | list) else []
+    if failed:
+        return None
+    learn(value)
+    return {"@": "object", "value": parts, "items": copied(items, lose, path, shared, within), "name": _name_of(kind)}
+
+
+def _is_pythons(kind: type) -> bool:
+    """Whether an object of that class has nothing but attributes and items."""
+    heap_type = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a `class` statement
+    return kind in (object, dict, list) or bool(kind.__flags__ & heap_type) and kind.__module__ not in ("builtins", "functools")
+
+
+def learn(value: Any) -> None:
+    """Know the classes of a value that the program has made, so that copies of others like it can be made into objects again."""
+    for one in walked(value, set()):
+        kind = one if isinstance(one, type) else type(one)
+        _classes[_name_of(kind)] = kind
+
+
+def walked(value: Any, seen: set[int]) -> Iterator[Any]:
+    """Yield a value and those within it: items of containers, attributes of objects."""
+    if id(value) in seen or type(value) in PLAIN or isinstance(value, Tensor | numpy.ndarray) or is_tensor(value):
+        return
+    seen.add(id(value))
+    yield value
+    if isinstance(value, type | ModuleType):
+        return
+    inner = [*value.values()] if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    own = getattr(value, "__dict__", None)
+    for x in [*inner, *(own.values() if type(own) is dict else ())]:
+        yield from walked(x, seen)
+
+
+def unknown(copy: Any) -> bool:
+    """Whether there are objects in a copy whose classes are not known."""
+    if isinstance(copy, dict):
+        return copy.get("@") in ("object", "class") and copy.get("name") not in _classes or any(map(unknown, copy.values()))
+    return isinstance(copy, list | tuple) and any(map(unknown, copy))
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def made(copy: Any, known: Mapping[str, Any] = MappingProxyType({})) -> Any:
@@ -188,6 +255,22 @@ def _made(copy: Any, known: Mapping[str, Any]) -> Any:
         found = object.__new__(own)
         for name, x in value.items():  # type: ignore[union-attr]
             object.__setattr__(found, name, inner(x))
+        return found
+    if kind == "weak" and value in known:
+        return weakref.ref(known[value])
+    if kind in ("object", "class"):
+        own = _classes.get(copy["name"])
+        if own is None or hasattr(own, "__del__"):  # nothing of a class is called
+            raise Unknown(f"it holds a {copy['name']}, and the program has not made one here")
+        if kind == "class":
+            return own
+        base = next(kind for kind in (dict, list, object) if issubclass(own, kind))
+        found: Any = base.__new__(own)
+        within = {**known, f"{_AROUND}{sum(name.startswith(_AROUND) for name in known)}": found}
+        if base is not object:
+            values: Any = _made(copy["items"], within)
+            base.update(found, values) if base is dict else base.extend(found, values)  # type: ignore[attr-defined]
+        vars(found).update((name, _made(x, within)) for name, x in value.items())  # type: ignore[union-attr]
         return found
     if kind == "pairs":
         return {inner(k): inner(x) for k, x in value}  # type: ignore[union-attr]
