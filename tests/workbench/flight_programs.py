@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections import UserList, deque, namedtuple
+import weakref
+from collections import UserDict, UserList, deque, namedtuple
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -1165,13 +1166,36 @@ def two_phases(E: Any, path: str) -> Any:
 Pair = namedtuple("Pair", "x y")
 
 
+class Mapped(dict):
+    """A dict with an attribute."""
+
+    def __init__(self, x: Any, y: Any) -> None:
+        super().__init__(x=x, y={"is": y})
+        self.name = "some"
+
+
+class Wrapped:
+    """As a batch of a library for graphs: it holds a store, which refers back to it, and a class."""
+
+    def __init__(self, x: Any, y: Any) -> None:
+        self.store, self.kind = Mapped(x, y), Pair
+        self.store.owner = weakref.ref(self)
+        self.named = UserDict({"x": x})
+
+    def pair(self) -> Any:
+        assert self.store.owner() is self and self.store.name == "some" and self.named["x"].shape == self.store["x"].shape
+        return self.kind(self.store["x"], self.store["y"]["is"])
+
+
 def odd_batches(E: Any, path: str, form: Callable) -> Any:
     E.manual_seed(0)
     model = net(E)
     optimizer = E.optim.SGD(model.parameters(), lr=0.1)
     with wb.flight(model, optimizer, path=path) as flight:
         for batch in flight([form(x, y) for x, y in loader(E)]):
-            if isinstance(batch, dict):
+            if isinstance(batch, Wrapped):
+                x, y = batch.pair()
+            elif isinstance(batch, dict):
                 x, y = batch["x"], batch["y"]["is"]
             elif isinstance(batch, Pair):
                 x, y = batch.x, batch.y
@@ -1182,6 +1206,8 @@ def odd_batches(E: Any, path: str, form: Callable) -> Any:
 
 
 KINDS["dict_batches"] = partial(odd_batches, form=lambda x, y: {"x": x, "y": {"is": y}, "name": "some"})
+KINDS["batches_of_a_class_like_dict"] = partial(odd_batches, form=Mapped)
+KINDS["batches_of_a_class"] = partial(odd_batches, form=Wrapped)
 KINDS["tuple_batches"] = partial(odd_batches, form=Pair)
 KINDS["batches_in_other_memory_orders"] = partial(odd_batches, form=lambda x, y: [x.T.contiguous().T, numpy.asfortranarray(y.numpy())])
 KINDS["numpy_batches"] = partial(odd_batches, form=lambda x, y: [x.numpy(), y.numpy()])

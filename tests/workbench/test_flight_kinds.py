@@ -196,7 +196,7 @@ def test_a_copy_has_the_memory_order_of_its_original(E):
 def test_what_has_no_plain_form_is_named(E):
     class Batch:
         def __init__(self, x):
-            self.x = x
+            self.x, self.made_by = x, lambda: x
 
     model, optimizer = begun(E)
     with wb.flight(model, optimizer) as flight:
@@ -207,6 +207,34 @@ def test_what_has_no_plain_form_is_named(E):
     with pytest.raises(ValueError, match="it holds Batch, which has no plain form"):
         flight.repeat()
     assert bits(flight, E) == before
+
+
+class Own:
+    def __init__(self, x):
+        self.x = x
+
+
+def test_only_classes_that_the_program_makes_are_made_from_a_file(E, monkeypatch, tmp_path):
+    """An object in a file becomes one of the class with its name that the loop's own items have, and of no other."""
+    made = []
+
+    def train(form):
+        model, optimizer = begun(E)
+        with wb.flight(model, optimizer, path=str(tmp_path / "run.flight")) as flight:
+            for batch in flight([form(x) for x, _ in loader(E)]):
+                made.append(type(batch).__name__)
+                x = batch.x if isinstance(batch, Own) else batch
+                step(model(x).square().mean(), optimizer, model)
+        return flight
+
+    file = wb.open(train(Own).save())
+    monkeypatch.setattr(values, "_classes", {})  # as in another process
+    assert file.repeat(program=lambda: train(Own)).same
+    monkeypatch.setattr(values, "_classes", {})
+    made.clear()
+    with pytest.raises(ValueError, match=r"it holds a .*:Own, and the program has not made one here"):
+        file.repeat(program=lambda: train(lambda x: x))
+    assert made == []
 
 
 def test_an_optimizer_that_was_not_given_is_named(E):

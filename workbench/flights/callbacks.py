@@ -9,6 +9,9 @@ from importlib.util import find_spec
 from types import FrameType, TracebackType
 from typing import Any
 
+from engine.data import DataLoader
+from engine.nn import Module
+
 from ..torch_models.loaded import is_loader, is_module
 from . import variables
 from .recorder import Flight
@@ -83,11 +86,12 @@ def _lightning(base: type) -> type:
     class FlightCallback(_Recording, base):
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
             scaler = getattr(trainer.precision_plugin, "scaler", None)
-            held = [x for one in trainer.callbacks for x in vars(one).values() if is_module(x)]  # moving averages of the weights
+            parts = [x for one in trainer.callbacks for x in vars(one).values()]
+            averages = [x for x in parts if isinstance(x, Module) or is_module(x)]  # of the weights
             schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
             loops = Loops(trainer)
             flight = self.begin(
-                [pl_module, *trainer.optimizers, loops, *schedulers, *held, *([scaler] if scaler is not None else [])],
+                [pl_module, *trainer.optimizers, loops, *schedulers, *averages, *([scaler] if scaler is not None else [])],
                 "fit",
                 lambda loader: _role(trainer, loader),
             )
@@ -108,7 +112,7 @@ def _role(trainer: Any, loader: Any) -> str:
     """Whether the batches of a loader are steps, or parts of them, as with a dict of loaders."""
     if not trainer.training:
         return ""
-    known = [one for one in _leaves(trainer.train_dataloader) if is_loader(one)]
+    known = [one for one in _leaves(trainer.train_dataloader) if isinstance(one, DataLoader) or is_loader(one)]
     if loader is next(iter(known), None):
         return "step"
     return "part" if any(one is loader for one in known) else ""

@@ -30,7 +30,7 @@ from ..torch_models.recorder import bookkeeping
 
 PLAIN = (type(None), bool, int, float, complex, str, bytes)
 _AROUND = "^"  # and the number of the object, counted from the outermost one, that a part of it refers to
-_CACHES = ("_encodings",)  # of transformers' BatchEncoding: what a tokenizer knows of its words, in a form of its own
+_CACHES = ("_encodings",)  # of transformers' BatchEncoding: its tokenizer's own objects
 _classes: dict[str, type] = {}  # of objects that this process has copied, or that a program has made
 _LIBRARIES = ("engine", "torch", "numpy")
 _CONTAINERS: dict[str, Callable[[list], Any]] = {"set": set, "frozenset": frozenset, "deque": deque}

@@ -52,6 +52,8 @@ def call_again(op: Any, inputs: list, attrs: dict) -> Any:
             return function.apply(*inputs)
         if isinstance(op, Crossing):
             return op(*inputs, **attrs)
+        if not hasattr(op, "call"):
+            raise Cannot(f"{op.name} is an op of PyTorch's that the engine cannot run again.")
         if op.variadic:
             return op.call(tuple(inputs), **attrs)
         named = dict(zip(op.inputs, inputs, strict=False))

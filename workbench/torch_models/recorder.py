@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from math import nan
 from threading import get_ident, local
 from time import perf_counter
@@ -421,7 +422,9 @@ def _as_one(module: Any) -> str:
 
 
 def _code_of(called: Any) -> CodeType | None:
-    """The code of a function, method or callable object; None if it has none."""
+    """The code of a function, method, partial or callable object; None if it has none."""
+    while isinstance(called, partial):
+        called = called.func
     return getattr(called, "__code__", None) or getattr(type(called).__call__ if callable(called) else None, "__code__", None)
 
 
