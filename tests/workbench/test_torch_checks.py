@@ -290,6 +290,16 @@ def test_the_guard_leaves_no_hook_in_a_graph_of_pytorchs() -> None:
     assert x.grad is not None and torch.isinf(x.grad).all()
 
 
+def test_a_nan_is_found_behind_ops_that_the_engine_cannot_run_again() -> None:
+    model = torch.nn.Linear(4, 4)
+    with wb.watch(model, keep=0) as w:  # the values are freed: the search would compute them again
+        x = model(torch.ones(3, 4))[None, None]
+        loss = F.scaled_dot_product_attention(x, x, x).square().sum().neg().log()
+        loss.backward()
+    (found,) = wb.check(w).findings
+    assert (found.code, found.sentence.partition(" is ")[0]) == ("nan-forward", "log")
+
+
 def test_why_says_that_it_searches_for_tensors_of_the_engine() -> None:
     with pytest.raises(TypeError, match=r"got torch\.Tensor; references to PyTorch tensors are not searched: wb\.memory\(\)"):
         wb.why_alive(torch.ones(2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import numpy
 import pytest
@@ -144,7 +145,16 @@ def test_after_a_step_that_raises_recording_goes_on(kind):
     assert [s.name for s in r.scopes if s.parent < 0 and s.kind == "module"] == ["Sequential"] * 2
 
 
-def test_the_model_in_the_closure_of_a_step_is_recorded():
+class Called:
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self):
+        return self.function()
+
+
+@pytest.mark.parametrize("wrapped", [lambda f: f, partial, Called, lambda f: partial(Called(f))])
+def test_the_model_in_the_closure_of_a_step_is_recorded(wrapped):
     model, x, t = mlp()
     optimizer = torch.optim.LBFGS(model.parameters(), 0.1, max_iter=3)
     runs = []
@@ -157,7 +167,7 @@ def test_the_model_in_the_closure_of_a_step_is_recorded():
         return loss
 
     with wb.watch(model) as w:
-        optimizer.step(closure)
+        optimizer.step(wrapped(closure))  # Lightning's is a partial of an object
         model(x)
     r = w.session.recording
     assert len(runs) > 1 and r.passes == len(runs)
