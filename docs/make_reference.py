@@ -129,6 +129,7 @@ PAGES = {
         "Record the last steps of a training, repeat the one that went wrong, go on from there. Guide: [Flight recorder](../flight.md).",
         {
             "wb.flight": "",
+            "wb.flight_callback": "",
             "workbench.flights.recorder.Flight": "repeat resume batches bisect save keep_this",
             "wb.open": "",
             "workbench.flights.file.Opened": "",

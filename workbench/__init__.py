@@ -702,6 +702,12 @@ def flight_callback(
     Raises:
         ValueError: there is no callback for that framework.
         ModuleNotFoundError: it is not installed.
+
+    Example::
+
+        >>> recorder = wb.flight_callback("lightning")  # doctest: +SKIP
+        >>> Trainer(max_epochs=10, callbacks=[recorder]).fit(model, loader)  # doctest: +SKIP
+        >>> recorder.flight.repeat()  # doctest: +SKIP
     """
     from .checks.ask import inspected
     from .flights.callbacks import callback
