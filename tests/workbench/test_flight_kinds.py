@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import math
 import random
+import re
 import runpy
 import weakref
 from importlib import import_module
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -235,6 +237,48 @@ def test_only_classes_that_the_program_makes_are_made_from_a_file(E, monkeypatch
     with pytest.raises(ValueError, match=r"it holds a .*:Own, and the program has not made one here"):
         file.repeat(program=lambda: train(lambda x: x))
     assert made == []
+
+
+def test_the_first_op_that_gives_another_result_is_named(E, tmp_path):
+    now = SimpleNamespace(factor=1.0, layers=[])  # what a repetition cannot know
+
+    def train():
+        model, optimizer = begun(E)
+        with wb.flight(model, optimizer, path=str(tmp_path / "run.flight")) as flight:
+            for x, y in loader(E):
+                h = model[0](x).tanh()
+                h = h * now.factor
+                for layer in now.layers:
+                    h = layer(h)
+                step(E.nn.functional.mse_loss(model[-1](h.t().contiguous().t()), y), optimizer, model)
+        return flight
+
+    flight = train()
+    opened, line = wb.open(flight.save()), train.__code__.co_firstlineno + 5
+    assert opened.repeat(program=train).same
+    now.factor = 1.5
+    for flown, program in ((flight, None), (opened, train)):
+        again = flown.repeat(flown.steps[-1], program)
+        at = flown.steps[0].number if flown is opened else next(one for one in reversed(flight.steps) if one.whole).number
+        assert not again.same
+        assert again.notes[0] == f"In step {at}, the first op that differs is mul at line {line} in train, by 0.5 of its largest value."
+        assert again.notes[0] in again.sentence
+    now.factor = 1.0
+    now.layers.append(lambda h: h.sin())
+    assert re.search(r"sin at line \d+ in <lambda> runs where (t|permute) ran", opened.repeat(program=train).notes[0])
+
+
+def test_ops_are_not_sampled_where_that_would_change_how_they_run(E):
+    model, optimizer = begun(E)
+    with wb.flight(model, optimizer) as plain:
+        for x, y in loader(E):
+            step(error(E, model, x, y), optimizer, model)
+    assert plain.steps[0].prints
+    watched = wb.record() if E.__name__ == "engine" else wb.watch(model)
+    with watched, wb.flight(model, optimizer) as flight:
+        for x, y in loader(E):
+            step(error(E, model, x, y), optimizer, model)
+    assert not any(one.prints for one in flight.steps)
 
 
 def test_an_optimizer_that_was_not_given_is_named(E):

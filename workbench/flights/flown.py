@@ -17,6 +17,7 @@ from ..session.report import Report, TextReport
 from ..session.surface import ShownSession
 from . import card, state, values
 from .log import END, Log, Step
+from .prints import Prints, possible
 from .replay import Code, Program, Replay
 from .state import Moment, Subjects
 from .triggers import finite
@@ -188,7 +189,19 @@ class Flown:
             assert replay.again is not None
         if replay.session is not None:
             replay.session.kept = replay.subjects  # a parameter that has been freed would get no gradient as the pass is stepped through
-        return Repeated(steps[-1], replay.again, replay.session, self._inspect, list(self._notes(replay)))
+        found = Repeated(steps[-1], replay.again, replay.session, self._inspect, list(self._notes(replay)))
+        if not found.same and (where := self._first_op(steps[0], program)):
+            found.notes.insert(0, where)
+        return found
+
+    def _first_op(self, step: Step, program: Program | None) -> str:
+        """The first op of a step with a snapshot that gives another result here, in a sentence; "" if it is not known."""
+        if not step.prints or not possible():
+            return ""
+        prints = Prints(lines=True)
+        self._run(program, Replay([step], self.fingerprint["block"], prints=prints))
+        where = prints.differs(step.prints)
+        return f"In step {step.number}, {where}." if where else ""
 
     def _notes(self, replay: Replay) -> Iterator[str]:
         if replay.program is not None and replay.program.fingerprint()["sha256"] != self.fingerprint["sha256"]:

@@ -42,6 +42,7 @@ class Step:
         whole: a snapshot of all tensors; None for most steps.
         slot: the number of the memory that the snapshot is in.
         gradients: the gradients that were there before the first backward pass; only with a snapshot.
+        prints: the names of its ops and samples of their results; only with a snapshot.
         losses: what `backward()` was called on.
         ended: the loop's numbers at the end.
         sums: a checksum of each parameter and gradient at the end.
@@ -61,6 +62,7 @@ class Step:
     whole: dict[str, Any] | None = None
     slot: int = -1
     gradients: dict[str, Any] = field(default_factory=dict)
+    prints: dict[str, Any] = field(default_factory=dict)
     losses: list[float] = field(default_factory=list)
     ended: dict[str, Any] = field(default_factory=dict)
     sums: dict[str, int] = field(default_factory=dict)
@@ -151,7 +153,7 @@ class Log:
         """The steps from the newest snapshot that is at least `keep` steps back, which is the only one among them."""
         steps = list(self.steps)
         begin = max((i for i, one in enumerate(steps) if one.whole is not None and len(steps) - i >= self.keep), default=0)
-        return [steps[begin], *(replace(one, whole=None, gradients={}, ahead=[]) for one in steps[begin + 1 :])]
+        return [steps[begin], *(replace(one, whole=None, gradients={}, ahead=[], prints={}) for one in steps[begin + 1 :])]
 
     def drop(self, step: Step) -> None:
         """Take back the step that was added last, as it trained nothing."""

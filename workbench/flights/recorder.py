@@ -25,6 +25,7 @@ from . import replay, state, values, variables
 from .file import write, written
 from .flown import Flown, Inspect, unseen
 from .log import END, FEW, Fetched, Log, Step
+from .prints import Prints, possible, taken
 from .replay import Code
 from .state import Subjects
 from .triggers import Triggers
@@ -95,7 +96,8 @@ class Flight(Flown):
         self._taken, self._cost, self._batches = 0.0, 0.0, 0  # when the last snapshot was taken, its cost, bytes of batches since
         self._room = 0.0  # bytes of batches until the next one
         self._after: str | None = None  # the mark of the state when the last loop ended
-        self._stack = contextlib.ExitStack()
+        self._stack, self._sampling = contextlib.ExitStack(), contextlib.ExitStack()
+        self._prints: Prints | None = None  # of a step with a snapshot
 
     # -- what users read ---------------------------------------------------------------------------------------------------------
 
@@ -209,6 +211,7 @@ class Flight(Flown):
         if self._open:
             Flight.entered -= 1
             self._open = False
+            self._sampling.close()
             self._stack.close()
 
     def at_end(self, close: Callable[[], Any]) -> None:
@@ -346,6 +349,9 @@ class Flight(Flown):
         if self._compared:
             self._keep_gradients()
         step.random = state.random_state()
+        if step.whole is not None and possible():
+            self._prints = Prints()
+            self._sampling.enter_context(taken(self._prints))
 
     def _mark(self) -> None:
         self._after = self._subjects.mark() if self._open else None
@@ -359,12 +365,20 @@ class Flight(Flown):
         """Note what came of the step, at once when its turn ends."""
         if (step := self._step) is None:
             return
+        self._stop_sampling(step)
         step.losses, self._raw = self._losses(), []
         step.ended = variables.numbers(self._frames)
         self._frames = []
         self._trained = self._trained or self._versions != self._subjects.versions()
         if self._trained and self._compared:
             step.sums = replay.sums(self._subjects)
+
+    def _stop_sampling(self, step: Step) -> None:
+        self._sampling.close()
+        if self._prints is not None:
+            step.prints = self._prints.packed()
+            self._cost += 2 * self._prints.seconds  # that of calling Python for each op is about as much
+            self._prints = None
 
     def _again(self, step: Step) -> None:
         self._raw, self._step, self._scale, self.count, self._ends = [], step, self._scale_now(), step.number, step.item == END

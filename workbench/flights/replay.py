@@ -26,6 +26,7 @@ from ..session.surface import ShownSession
 from ..subjects.watching import ModuleWatch
 from . import state, values, variables
 from .log import END, Step
+from .prints import Prints, taken
 from .state import Subjects
 
 Program = Callable[[], Any] | str | os.PathLike
@@ -43,7 +44,8 @@ class Replay:
     """The steps to repeat, and what came of the last one.
 
     `before(step, subjects)` is called before each step, when everything is as it was then; if it returns true, the program is left there.
-    With `until`, it is left after the first step after which `until(subjects)` is true; only the last of the steps is recorded.
+    With `until`, it is left after the first step after which `until(subjects)` is true; only the last of the steps is recorded. With
+    `prints`, its ops are sampled instead.
 
     Attributes:
         steps: the recorded steps, which begin with a snapshot.
@@ -56,8 +58,9 @@ class Replay:
 
     def __init__(
         self, steps: Sequence[Step], block: str, keep: int = KEEP, before: Callable[[Step, Subjects], bool] | None = None,
-        until: Callable[[Subjects], bool] | None = None,
+        until: Callable[[Subjects], bool] | None = None, prints: Prints | None = None,
     ) -> None:  # fmt: skip
+        self._prints = prints
         self.steps, self.block = list(steps), block
         self._keep, self._before, self._until = keep, before, until
         self._ahead, self._missed = True, True  # whether it gets `ahead` before the first step, `missed` before the others
@@ -156,13 +159,15 @@ class Replay:
                 state.put_random_state(step.random)
                 if self._before(step, self.subjects):
                     raise Done
-            if last:
+            if last and self._prints is None:
                 self._watch = ModuleWatch(None, self._keep, here[0], _unchanged, _nothing)
                 self._watch.begin(here[0])
             del here
             self.again = Step(step.number, site, None if batch else END, {}, {}, {})
             begun(self.again)
             state.put_random_state(step.random)
+            if last and self._prints is not None:
+                self._closing.enter_context(taken(self._prints))
             self._running, self._parts = step, {place: list(parts) for place, parts in step.parts.items()}
             if not batch:
                 return
@@ -173,6 +178,8 @@ class Replay:
                 return
             self._stop(None)
             self._turned(ended)
+            if last and self._prints is not None:
+                raise Done
 
     def parts(self, place: str, iterate: Callable[[], Iterator]) -> Iterator[Any]:
         """What a loop within a step gets: what is recorded of it in this step, else its own items."""

@@ -9,9 +9,14 @@ from collections.abc import Iterable, Sequence
 from time import perf_counter
 from typing import Any
 
+import numpy
+
+from engine.core import devices
+
 from ..backward.conditions import Condition, fetched, measure
 from ..torch_models.arrays import numpy_of
 from ..torch_models.loaded import is_tensor
+from ..torch_models.recorder import bookkeeping
 from .log import Step
 
 WINDOW, ENOUGH = 100, 20  # losses that a spike is compared with, and the fewest
@@ -74,11 +79,14 @@ class Triggers:
         return ""
 
 
-def finite(gradient: Any) -> bool:
-    """Whether all elements are finite. The sum tells in one pass; where it overflows, all are looked at."""
-    values = gradient.coalesce().values() if gradient.is_sparse else gradient
+def finite(tensor: Any) -> bool:
+    """Whether all elements are finite. The sum tells in one pass; where it overflows, all are looked at. A recording does not see this."""
+    values = tensor.coalesce().values() if tensor.is_sparse else tensor
     if not (values.dtype.is_floating_point or values.dtype.is_complex):
         return True
-    if math.isfinite(abs(values.detach().sum().item())):
-        return True
-    return bool(values.detach().isfinite().all())
+    if is_tensor(values):
+        with bookkeeping():
+            return math.isfinite(abs(values.detach().sum().item())) or bool(values.detach().isfinite().all())
+    array = values.array
+    with numpy.errstate(all="ignore"):
+        return math.isfinite(abs(array.sum().item())) or bool(devices.namespace(array).isfinite(array).all())

@@ -68,6 +68,11 @@ class bookkeeping:
         _own.depth -= 1
 
 
+def is_own() -> bool:
+    """Whether the ops that run now are the workbench's own."""
+    return _own.depth > 0
+
+
 class TorchRecorder:
     """Records the PyTorch ops of the thread that created it, up to `limit` rows; further ops are only counted.
 
