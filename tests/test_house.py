@@ -44,7 +44,7 @@ FLOORS = [
     ("workbench.cli", "workbench.__main__"),
 ]
 # What is imported from above when it is called, never at load: the views of a notebook.
-STAIRS = {("workbench.caller", "workbench.jupyter.widget")}
+STAIRS = {("workbench.caller", f"workbench.jupyter.{name}") for name in ("button", "widget")}
 STAIRS |= {
     ("workbench", f"workbench.jupyter.{name}")
     for name in ("cells", "cluster", "comm", "display", "errors", "holders", "magics", "pause", "progress")

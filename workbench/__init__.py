@@ -631,6 +631,7 @@ def flight(
     when: str | Sequence[str] = (),
     spike: float | None = 10.0,
     signal: int | None = None,
+    button: bool = False,
 ) -> Flight:
     """Record the last steps of a training, so that one that went wrong can be repeated bit for bit, looked into, and gone on from.
 
@@ -647,6 +648,7 @@ def flight(
         when: conditions for a gradient, as for `wb.break_at`: "norm > 1e3".
         spike: how many robust standard deviations a loss must be above the median of the last 100; None for no limit.
         signal: a signal, such as `signal.SIGUSR1`, that asks for the file; only in the main thread.
+        button: whether a notebook shows a button "Keep this", which asks for the file, while the block runs.
 
     Returns:
         A context manager, with `steps`, `repeat()`, `resume()` and `bisect()`.
@@ -673,7 +675,9 @@ def flight(
     from .checks.ask import inspected
     from .flights.recorder import Flight
 
-    return Flight(subjects, caller.frame(), path, keep, [when] if isinstance(when, str) else when, spike, signal, inspect=inspected)
+    return Flight(
+        subjects, caller.frame(), path, keep, [when] if isinstance(when, str) else when, spike, signal, inspect=inspected, button=button
+    )
 
 
 def flight_callback(
@@ -683,6 +687,7 @@ def flight_callback(
     when: str | Sequence[str] = (),
     spike: float | None = 10.0,
     signal: int | None = None,
+    button: bool = False,
 ) -> Any:
     """A flight recorder for Lightning's or transformers' Trainer: `Trainer(..., callbacks=[wb.flight_callback("lightning")])`.
 
@@ -695,6 +700,7 @@ def flight_callback(
         when: conditions for a gradient.
         spike: how far a loss may be above the median.
         signal: a signal that asks for the file.
+        button: whether there is a button that asks for it.
 
     Returns:
         The callback. Its `flight` is what the block of `wb.flight` gives.
@@ -713,7 +719,7 @@ def flight_callback(
     from .flights.callbacks import callback
 
     conditions = [when] if isinstance(when, str) else when
-    given = {"keep": keep, "path": path, "when": conditions, "spike": spike, "signal": signal}
+    given = {"keep": keep, "path": path, "when": conditions, "spike": spike, "signal": signal, "button": button}
     return callback(framework, {**given, "inspect": inspected})
 
 

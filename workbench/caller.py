@@ -66,3 +66,12 @@ def display(session: Any) -> None:
         displayed(session)
     else:
         print(session)
+
+
+def button(label: str, tooltip: str, pressed: Callable[[], Any]) -> Callable[[], None]:
+    """Display a button in the cell's output. The returned function removes it. Outside Jupyter, there is none."""
+    if not in_kernel():
+        return lambda: None
+    from .jupyter.button import shown
+
+    return shown(label, tooltip, pressed)

@@ -72,3 +72,29 @@ def test_a_step_repeated_in_a_cell_opens_on_the_findings(lab):
     expect(lab.cell(1)).to_contain_text("Flight recorder: 6 steps, steps 0 to 5 can be repeated. The loss is nan.")
     expect(lab.cell(1)).to_contain_text("flight.repeat()")
     expect_findings(lab, 2)
+
+
+def test_a_button_keeps_the_steps_while_the_cell_runs(lab):
+    lab.open(
+        "import engine, os, time\nimport workbench as wb",
+        """
+model = engine.nn.Linear(2, 1)
+optimizer = engine.optim.SGD(model.parameters(), lr=0.1)
+with wb.flight(model, optimizer, path="asked.flight", button=True) as flight:
+    for i in flight(range(3000)):
+        loss = model(engine.ones(4, 2)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        time.sleep(0.02)
+        if os.path.exists("asked.flight"):
+            break
+(flight.count < 3000, wb.open("asked.flight").why, flight.why)""",
+    )
+    lab.run_all(wait=False)
+    button = lab.cell(1).get_by_role("button", name="Keep this")
+    expect(button).to_have_attribute("title", "Write the last steps to asked.flight")
+    button.click()
+    expect(lab.cell(1)).to_contain_text("(True, 'It was asked for', 'It was asked for')")
+    expect(button).to_have_count(0)
+    expect(lab.cell(1)).to_contain_text("wb.flight: It was asked for in step")

@@ -18,7 +18,7 @@ import engine
 from engine.data import DataLoader
 from engine.optim import optimizer as own_optimizers
 
-from ..caller import names_in
+from .. import caller
 from ..inspector import bytes_text
 from ..torch_models.loaded import torch
 from . import replay, state, values, variables
@@ -54,7 +54,7 @@ class Flight(Flown):
     def __init__(
         self, given: Sequence[Any], frame: FrameType, path: str | os.PathLike[str], keep: int = 3, when: Sequence[str] = (),
         spike: float | None = 10.0, signal: int | None = None, started: str = "", inspect: Inspect = unseen,
-        chooses: Callable[[Any], str] | None = None, call: str = "flight",
+        chooses: Callable[[Any], str] | None = None, call: str = "flight", button: bool = False,
     ) -> None:  # fmt: skip
         """`chooses(loader)`: "step" if its batches are the steps, "part" if they are parts of them, else "". By default, it is found.
 
@@ -63,8 +63,8 @@ class Flight(Flown):
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ValueError(f"wb.flight: keep is a number of steps of at least 1, got {keep!r}.")
         self.path, self.written = os.fspath(path), ""
-        self._signal, self._inspect, self._chooses = signal, inspect, chooses
-        self._subjects = Subjects(given, names_in(frame))
+        self._signal, self._inspect, self._chooses, self._button = signal, inspect, chooses, button
+        self._subjects = Subjects(given, caller.names_in(frame))
         self._triggers = Triggers(when, spike)
         self._log = Log(keep)
         self._program: Code = Code(frame, call)
@@ -118,13 +118,13 @@ class Flight(Flown):
         return f"flight.repeat({step})" if kept else f"wb.open({self.path!r}).repeat(program=...)"
 
     def keep_this(self, why: str = "It was asked for") -> None:
-        """Write the file when the step that runs has ended, or now if none runs.
+        """Write the file when the step that runs has ended, or now if none runs. Other threads may ask for it, too.
 
         Args:
             why: what the file gives as its cause.
         """
         self._asked = why
-        if self._step is None and self.steps:
+        if self._step is None and self.steps and (not self._open or threading.get_ident() == self._thread):
             self._keep(why)
 
     def save(self, path: str | None = None) -> str:
@@ -188,6 +188,8 @@ class Flight(Flown):
             for module in (own_optimizers, *([sys.modules["torch.optim.optimizer"]] if lib is not None else [])):
                 register = module.register_optimizer_step_pre_hook
                 stack.callback(register(lambda optimizer, args, kwargs: self._stepping(optimizer)).remove)
+            if self._button and self._replay is None:
+                stack.callback(caller.button("Keep this", f"Write the last steps to {self.path}", self.keep_this))
             if self._signal is not None:
                 stack.callback(signals.signal, self._signal, signals.signal(self._signal, lambda *_: self.keep_this("A signal came")))
             self._stack = stack.pop_all()
