@@ -7,12 +7,16 @@ import importlib.util
 import io
 import os
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from types import CodeType, ModuleType
+from typing import Any
 
 import engine
 
 from .base.tracebacks import trim
+from .flights import loops
 from .flights.automatic import automatic
 
 
@@ -24,9 +28,11 @@ def run(arguments: list[str], flight: str = "") -> int:
     """
     engine.install_as_torch()
     try:
-        code, main = _module(arguments[1:]) if arguments[0] == "-m" else _script(arguments)
+        made = loops.compiled if flight else partial(compile, mode="exec", dont_inherit=True)
+        code, main = _module(arguments[1:], made) if arguments[0] == "-m" else _script(arguments, made)
         sys.modules["__main__"] = main
-        with automatic(flight) if flight else nullcontext():
+        with automatic(flight) if flight else nullcontext() as turns:
+            vars(main).update({loops.TURNS: turns} if flight else {})
             exec(code, main.__dict__)
     except SystemExit:
         raise
@@ -37,7 +43,7 @@ def run(arguments: list[str], flight: str = "") -> int:
     return 0
 
 
-def _script(arguments: list[str]) -> tuple[CodeType, ModuleType]:
+def _script(arguments: list[str], made: Callable[..., CodeType]) -> tuple[CodeType, ModuleType]:
     name = arguments[0]
     path = os.path.abspath(name)
     try:
@@ -47,12 +53,12 @@ def _script(arguments: list[str]) -> tuple[CodeType, ModuleType]:
         print(f"workbench: can't open file {path!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
         raise SystemExit(2) from None
     _place(os.path.dirname(os.path.realpath(path)), arguments)
-    code = compile(text, path, "exec", dont_inherit=True)
+    code = made(text, path)
     loader = importlib.machinery.SourceFileLoader("__main__", path)
     return code, _main(__file__=path, __loader__=loader, __spec__=None, __package__=None, __cached__=None)
 
 
-def _module(arguments: list[str]) -> tuple[CodeType, ModuleType]:
+def _module(arguments: list[str], made: Callable[..., CodeType]) -> tuple[CodeType, ModuleType]:
     if not arguments:
         print("workbench: -m takes the name of a module", file=sys.stderr)
         raise SystemExit(2)
@@ -61,11 +67,13 @@ def _module(arguments: list[str]) -> tuple[CodeType, ModuleType]:
     spec = _found(name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = _found(f"{name}.__main__")
-    get_code = getattr(spec and spec.loader, "get_code", None)
-    code = get_code(spec.name) if spec is not None and get_code is not None else None
+    loader: Any = spec and spec.loader
+    code = loader.get_code(spec.name) if spec is not None and hasattr(loader, "get_code") else None
     if spec is None or code is None:
         print(f"workbench: No module named {name}", file=sys.stderr)
         raise SystemExit(1)
+    if hasattr(loader, "get_source") and (text := loader.get_source(spec.name)) is not None:
+        code = made(text, code.co_filename)
     sys.argv[0] = spec.origin or name
     return code, _main(__file__=spec.origin, __loader__=spec.loader, __spec__=spec, __package__=spec.parent, __cached__=spec.cached)
 

@@ -83,7 +83,7 @@ class Opened(Flown):
         left_out: values that could not be kept, and their types.
     """
 
-    def __init__(self, path: str | os.PathLike[str], inspect: Inspect, around: Callable[[str], AbstractContextManager[None]]) -> None:
+    def __init__(self, path: str | os.PathLike[str], inspect: Inspect, around: Callable[[str], AbstractContextManager[Any]]) -> None:
         """`around(how it was started)`: the context that the program is run in."""
         self.path, self._inspect, self._around = os.fspath(path), inspect, around
         body = read(self.path)
@@ -103,8 +103,8 @@ class Opened(Flown):
             )
 
         def run() -> None:
-            with self._around(self.fingerprint["started"]):
-                call(found)
+            with self._around(self.fingerprint["started"]) as turns:
+                call(found, turns)
 
         return run
 

@@ -153,6 +153,16 @@ class Flight(Flown):
         return self._open
 
     @property
+    def runs(self) -> bool:
+        """Whether a step runs, or its batch is being fetched."""
+        return self._open and (self._fetching or self._step is not None and not self._ends)
+
+    def lacks(self, subjects: Sequence[Any]) -> bool:
+        """Whether there is an optimizer among these that it does not record, or, without one, a tensor."""
+        known = [*self._subjects.optimizers.values(), *self._subjects.loose.values()]
+        return any(all(x is not one for one in known) for x in subjects if hasattr(x, "param_groups") or hasattr(x, "requires_grad"))
+
+    @property
     def repeats(self) -> bool:
         """Whether steps are being repeated, and in this block."""
         return self._replay is not None and self._replay.subjects is self._subjects

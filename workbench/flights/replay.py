@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import dis
 import hashlib
 import inspect
@@ -24,7 +25,7 @@ from ..base import frames
 from ..recording.recording import KEEP
 from ..session.surface import ShownSession
 from ..subjects.watching import ModuleWatch
-from . import state, values, variables
+from . import loops, state, values, variables
 from .log import END, Step
 from .prints import Prints, taken
 from .state import Subjects
@@ -368,8 +369,8 @@ def _by_name(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
 
 
-def call(program: Program | Code) -> None:
-    """Run a program: a function without arguments, or the path of a script."""
+def call(program: Program | Code, turns: Callable[..., Any] | None = None) -> None:
+    """Run a program: a function without arguments, or the path of a script; its training loops go through `turns` if that is given."""
     if callable(program):
         program()
         return
@@ -377,7 +378,18 @@ def call(program: Program | Code) -> None:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"There is no program {path!r}: give the path of a script, or a function that trains.")
     with _arguments(path):
-        runpy.run_path(path, run_name="__main__")
+        if turns is None:
+            runpy.run_path(path, run_name="__main__")
+            return
+        with open(path, "rb") as file:
+            code = loops.compiled(file.read(), path)
+        main, before = ModuleType("__main__"), sys.modules["__main__"]
+        vars(main).update({"__file__": path, "__builtins__": builtins, loops.TURNS: turns})
+        sys.modules["__main__"] = main
+        try:
+            exec(code, vars(main))
+        finally:
+            sys.modules["__main__"] = before
 
 
 @contextmanager

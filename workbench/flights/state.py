@@ -199,6 +199,8 @@ class Subjects:
                 if i in states or str(i) in states:
                     optimizer.state[p] = values.made(states.get(i, states.get(str(i))))
         self._put_others(copy["others"])
+        for one in (*self.values.values(), *map(vars, self.objects.values())):
+            values.learn(one)
         known = self._known_values()
         for key, one in copy["values"].items():
             self._put(key, lambda one=one, key=key: values.put(one, self.values[key], known))
@@ -235,6 +237,8 @@ class Subjects:
     def _put_others(self, copy: Mapping[str, Any]) -> None:
         for key, one in copy.items():
             here = self._known(self.others, key)
+            if values.unknown(one):
+                values.learn(here.state_dict())
             own = {k for k, x in one.items() if _is_lost(x)} if isinstance(one, dict) else set()  # functions: the program has its own
             state = here.state_dict() if own else {}
             found = values.made({k: x for k, x in one.items() if k not in own} if own else one)
@@ -312,7 +316,7 @@ def _put_attributes(target: Any, copy: Mapping[str, Any], known: Mapping[str, An
 
 
 def _is_lost(copy: Any) -> bool:
-    return isinstance(copy, dict) and copy.get("@") == "lost"
+    return isinstance(copy, dict) and copy.get("@") == "lost" or values.unknown(copy)
 
 
 def _is_lazy(tensor: Any) -> bool:
