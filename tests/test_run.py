@@ -195,5 +195,38 @@ def test_a_training_is_recorded_though_its_program_says_nothing_of_it(ran, tmp_p
 def test_a_program_without_a_training_is_not_recorded(ran):
     status, told, wrong = ran("print('hello')", first=("--flight", "program.py"))
     assert (status, told) == (0, "hello\n")
-    assert wrong == "wb.flight: no loop over a DataLoader with a model and an optimizer was seen, so nothing was recorded.\n"
+    assert wrong == "wb.flight: no loop was seen that trains a model with an optimizer, so nothing was recorded.\n"
     assert ran("", first=("--flight",))[0] == 2
+
+
+LOOP = """\
+import torch
+torch.manual_seed(0)
+net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Dropout(0.2), torch.nn.Linear(8, 1))
+optimizer = torch.optim.Adam(net.parameters())
+
+def update(i):
+    loss = (net(torch.randn(16, 4)) - 1).square().mean()
+    if i == 9:
+        loss = (loss - 1000).log()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+i = 0
+while i < 12:
+    update(i)
+    i += 1
+print(torch.__version__ == __import__("engine").__version__)
+"""
+
+
+@pytest.mark.parametrize("on", [(), pytest.param(("--torch",), marks=pytest.mark.torch)])
+def test_a_loop_without_a_loader_is_recorded(ran, on):
+    status, told, wrong = ran(LOOP, name="train.py", first=("--flight=night.flight", *on, "train.py"))
+    assert (status, told) == (0, f"{not on}\n"), wrong
+    assert wrong.startswith("wb.flight: The loss is nan in step 9. Recording ends. Writing night.flight (")
+    opening = "import workbench as wb\nagain = wb.open('night.flight').repeat(program='train.py')\nprint(again.same, wb.check(again).findings[0].sentence)"
+    status, told, wrong = ran(("import torch\n" if on else "") + opening, name="open.py", command=[sys.executable])
+    assert (status, wrong) == (0, "")
+    assert told.startswith("True log made the first NaN at line 9 of train.py: ")

@@ -25,12 +25,12 @@ def main(argv: list[str] | None = None) -> int:
     if argv[:1] == ["run"] and argv[1:2] not in ([], ["-h"], ["--help"]):  # all that follows belongs to the program
         from .running import run
 
-        option, _, file = argv[1].partition("=")
-        if option != "--flight":
-            return run(argv[1:])
-        if len(argv) == 2:
-            parser().error("run: --flight is followed by the program: workbench run --flight train.py")
-        return run(argv[2:], file or "run.flight")
+        given, rest = {}, argv[1:]
+        while rest and (option := rest[0].partition("="))[0] in ("--flight", "--torch"):
+            given[option[0]], rest = option[2], rest[1:]
+        if not rest:
+            parser().error(f"run: {' '.join(given)} is followed by the program: workbench run --flight train.py")
+        return run(rest, (given["--flight"] or "run.flight") if "--flight" in given else "", "--torch" not in given)
     if argv[:1] == ["cluster"] and argv[1:2] not in ([], ["-h"], ["--help"]):
         return cluster(argv[1:])
     split = argv.index("--") if "--" in argv else len(argv)
@@ -60,13 +60,15 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--ip", help="the address to listen on (default: localhost)")
     two = commands.add_parser(
         "run",
-        usage="workbench run [--flight[=FILE]] SCRIPT.py [ARGUMENTS]\n       workbench run [--flight[=FILE]] -m MODULE [ARGUMENTS]",
+        usage="workbench run [--flight[=FILE]] [--torch] SCRIPT.py [ARGUMENTS]\n"
+        "       workbench run [--flight[=FILE]] [--torch] -m MODULE [ARGUMENTS]",
         help="run a program written for PyTorch on the engine: `import torch` gives the engine there",
         epilog="Everything behind SCRIPT.py or MODULE is the program's own.",
     )
     two.add_argument(
         "--flight", nargs="?", metavar="FILE", help="record the last steps of its training to FILE (run.flight), see wb.flight"
     )
+    two.add_argument("--torch", action="store_true", help="run it on PyTorch itself, as to record a training there")
     two.add_argument("program", metavar="SCRIPT.py", help="the file, or -m and the name of a module, to run as `python` would run it")
     seven = commands.add_parser(
         "cluster",

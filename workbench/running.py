@@ -20,13 +20,14 @@ from .flights import loops
 from .flights.automatic import automatic
 
 
-def run(arguments: list[str], flight: str = "") -> int:
+def run(arguments: list[str], flight: str = "", on_engine: bool = True) -> int:
     """Run `SCRIPT.py ARGUMENTS` or `-m MODULE ARGUMENTS` as the main module, and return the exit status of the process.
 
-    `flight`: the file that its training is recorded to, "" for no recording.
+    `flight`: the file that its training is recorded to, "" for no recording. `on_engine`: whether `import torch` gives the engine.
     `SystemExit` passes through. Any other error is printed as Python prints it, without lines of the engine or the workbench.
     """
-    engine.install_as_torch()
+    if on_engine:
+        engine.install_as_torch()
     try:
         made = loops.compiled if flight else partial(compile, mode="exec", dont_inherit=True)
         code, main = _module(arguments[1:], made) if arguments[0] == "-m" else _script(arguments, made)
