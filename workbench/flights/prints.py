@@ -67,7 +67,7 @@ class Prints(observe.Observer):
         """Names and samples as plain data."""
         rows = numpy.full((len(self.names), SAMPLE), numpy.nan)
         for row, sample in zip(rows, self._samples, strict=True):
-            found = numpy.asarray(sample.get() if hasattr(sample, "get") else sample.cpu() if is_tensor(sample) else sample)
+            found = numpy.asarray(sample.get() if hasattr(sample, "get") else sample.tolist() if is_tensor(sample) else sample)
             row[: found.size] = numpy.real(found)
         return {"names": list(self.names), "values": {"@": "numpy", "value": Copy.of(rows)}}
 
@@ -91,18 +91,18 @@ class Prints(observe.Observer):
 def _sample(result: Any) -> Any:
     """Some elements, from all over the result; on a GPU they stay there."""
     if is_tensor(result):
-        with bookkeeping(), torch().no_grad():
-            t, lib = result.detach(), torch()
+        lib = torch()
+        with bookkeeping():
+            t = result.detach()
             if t.layout is not lib.strided or t.is_meta or t.is_quantized or lib._C._functorch.is_functorch_wrapped_tensor(t):
-                return numpy.empty(0)
-            if t.numel() and not t.is_contiguous():
+                return ()
+            if not t.is_contiguous() and t.numel():
                 t = t[tuple(lib.from_numpy(x).to(t.device) for x in _places(tuple(t.shape)))]
-            flat = t.reshape(-1)
-            sample = flat[:: max(1, -(-flat.numel() // SAMPLE))].resolve_conj().resolve_neg()
-            return sample.to(lib.complex128 if t.is_complex() else lib.float64, copy=True)
+            sample = t.reshape(-1)[:: max(1, -(-t.numel() // SAMPLE))]
+            return sample.clone() if sample.is_cuda else sample.tolist()
     array = result.array if isinstance(result, Tensor) else result
     if not hasattr(array, "reshape"):  # sparse
-        return numpy.empty(0)
+        return ()
     if array.size and not array.flags.c_contiguous:
         array = array[_places(array.shape)]
     flat = array.reshape(-1)
@@ -121,7 +121,7 @@ def _line(frame: Any) -> str:
 
 @contextmanager
 def taken(prints: Prints) -> Iterator[None]:
-    """Sample the ops of the block."""
+    """Sample the ops of the block: of PyTorch's, those that run with gradients."""
     lib = torch()
     if lib is None:
         with observe.observing(prints):
@@ -131,9 +131,8 @@ def taken(prints: Prints) -> Iterator[None]:
     class Sampling(lib.overrides.TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
             result = func(*args, **(kwargs or {}))
-            name = getattr(func, "__name__", "")
-            if not is_own() and name != "__get__":
-                prints.add(name, result)
+            if lib.is_grad_enabled() and not is_own() and (name := getattr(func, "__name__", "")) != "__get__":
+                prints.add(name, result)  # not those of optimizers, which are many
             return result
 
     with observe.observing(prints), Sampling():
