@@ -92,6 +92,23 @@ for episode in range(3):  # step
     loss.backward()
     optimizer.step()
 """,
+    "a function of that name, and a variable": """
+def step(x):
+    loss.backward()
+    optimizer.step()
+
+for step_ in range(2):  # step
+    step(step_)
+for backward in range(2):
+    x = backward
+""",
+    "first by hand": """
+for step in range(2):
+    loss.backward()
+for step in range(2):  # step
+    loss.backward()
+    optimizer.step()
+""",
     "no training": """
 for x in loader:
     env.step(x)
@@ -146,13 +163,13 @@ def test_a_loop_with_while_runs_as_before():
 
     text = """
 found, n = [], 0
-def backward(): pass
-def step(): pass
+class Both:
+    backward = step = lambda self: None
 while n < 9:
     n += 1
     if n == 3:
         continue
-    backward(), step()
+    Both().backward(), Both().step()
     found.append(n)
     if n == 6:
         break

@@ -42,7 +42,7 @@ def automatic(path: str | PathLike[str], **options: Any) -> Iterator[Turns]:
         def begin(frame: FrameType | None, call: str) -> bool:
             if frame is None or Flight.entered > sum(one.is_open for one in begun):
                 return False
-            if begun and begun[-1].runs:
+            if begun and (begun[-1].runs or (optimizers := _optimizers(_found(frame))) and not begun[-1].lacks(optimizers)):
                 return True
             subjects = _subjects(frame)
             if call != TURNS and not any(hasattr(x, "param_groups") for x in subjects):  # a loop over data that trains nothing
@@ -89,12 +89,8 @@ def _subjects(frame: FrameType) -> list[Any]:
 
     They are among the frame's variables, or attributes of `self` and of other objects of the program. Empty without anything to train.
     """
-    names = {**frame.f_globals, **dict(variables_in(frame))}
-    names = {name: x for name, x in names.items() if not name.startswith("_")}
-    owned = [x for _, x in sorted(names.items()) if _is_own(x)]
-    inner = [x for one in owned for name, x in sorted(vars(one).items())]
-    found = list({id(x): x for x in (*(x for _, x in sorted(names.items())), *inner)}.values())
-    optimizers = [x for x in found if hasattr(x, "param_groups") and hasattr(x, "step") and not isinstance(x, type)]
+    found = _found(frame)
+    optimizers = _optimizers(found)
     trained = {id(p) for optimizer in optimizers for p in state.parameters(optimizer)}
     shapes = {tuple(p.shape) for optimizer in optimizers for p in state.parameters(optimizer)}
     modules = [x for x in found if isinstance(x, Module) or is_module(x)]
@@ -106,6 +102,18 @@ def _subjects(frame: FrameType) -> list[Any]:
         return []
     others = [x for x in found if type(x) is deque or _is_own(x) and _is_small(x)]
     return [*(x for x in kept if id(x) not in parts), *optimizers, *loose, *others]
+
+
+def _found(frame: FrameType) -> list[Any]:
+    """The frame's variables and the attributes of those that are objects of the program's own classes, each once."""
+    names = {**frame.f_globals, **dict(variables_in(frame))}
+    named = [x for name, x in sorted(names.items()) if not name.startswith("_")]
+    inner = [x for one in named if _is_own(one) for _, x in sorted(vars(one).items())]
+    return list({id(x): x for x in (*named, *inner)}.values())
+
+
+def _optimizers(found: list[Any]) -> list[Any]:
+    return [x for x in found if hasattr(x, "param_groups") and hasattr(x, "step") and not isinstance(x, type)]
 
 
 def _is_own(x: Any) -> bool:

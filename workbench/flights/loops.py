@@ -1,7 +1,7 @@
 """Training loops of programs that say nothing of the recorder: they are found in the source, and each of their turns becomes a step.
 
 A loop trains if its own body calls `backward()` and `step()`, or names functions that do. With gradient accumulation, an inner loop calls
-`backward()` and the outer one `step()`: the outer one trains. Without any `step()`, the loop with `backward()` does.
+`backward()` and the outer one `step()`: the outer one trains. In a program without any `step()`, the loop with `backward()` does.
 """
 
 from __future__ import annotations
@@ -34,13 +34,15 @@ def compiled(text: str | bytes, path: str) -> CodeType:
     """Compile a program so that its training loops go through `TURNS`. Lines stay where they are. Raises SyntaxError."""
     tree = ast.parse(text, path)
     functions = [one for one in ast.walk(tree) if isinstance(one, _Function)]
-    known: dict[str, _Calls] = dict(_KNOWN)
+    known: dict[str, _Calls] = {}
     for _ in functions:  # each turn finds those that name the ones found before
-        found = {one.name: _calls(one, known, inside=True) for one in functions if one.name not in _KNOWN and not _chosen(one, known)}
-        if (now := _KNOWN | {name: calls for name, calls in found.items() if any(calls)}) == known:
+        found = {one.name: _calls(one, known, inside=True) for one in functions if not _chosen(one, known)}
+        if (now := {name: calls for name, calls in found.items() if any(calls)}) == known:
             break
         known = now
-    loops = [loop for scope in (tree, *functions) for loop in _chosen(scope, known) or _with_backward(scope, known)]
+    loops = [loop for scope in (tree, *functions) for loop in _chosen(scope, known)]
+    if not _calls(tree, known, inside=True).step:  # the program changes its parameters by hand
+        loops = [loop for scope in (tree, *functions) for loop in _with_backward(scope, known)]
     return compile(ast.fix_missing_locations(_Marked(set(map(id, loops))).visit(tree)), path, "exec", dont_inherit=True)
 
 
@@ -55,9 +57,7 @@ def _chosen(scope: ast.AST, known: Mapping[str, _Calls]) -> list[_Loop]:
 
 
 def _with_backward(scope: ast.AST, known: Mapping[str, _Calls]) -> list[_Loop]:
-    """The loops that call `backward`, if there is no `step`: the program changes its parameters by hand."""
-    if _calls(scope, known, inside=True).step:
-        return []
+    """The innermost loops that call `backward`."""
     return [one for loop in _loops(scope) for one in ([loop] if _calls(loop, known).backward else _with_backward(loop, known))]
 
 
@@ -74,8 +74,8 @@ def _calls(node: ast.AST, known: Mapping[str, _Calls], inside: bool = False) -> 
     """What a node calls. Functions in it count, such as closures, loops in it only with `inside`."""
     found = _Calls()
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Call):
-            found |= known.get(getattr(child.func, "attr", ""), _Calls())
+        if isinstance(child, ast.Call) and isinstance(child.func, ast.Attribute):
+            found |= _KNOWN.get(child.func.attr, _Calls()) | known.get(child.func.attr, _Calls())
         elif isinstance(child, ast.Name):
             found |= known.get(child.id, _Calls())
         if inside or not isinstance(child, _Loop):
