@@ -211,6 +211,18 @@ def test_what_has_no_plain_form_is_named(E):
     assert bits(flight, E) == before
 
 
+def test_an_object_is_kept_whole_or_not_at_all(E):
+    class Rows(list):
+        pass
+
+    left_out = []
+    for inner in ([E.ones(2)], [E.ones(2), lambda: 0], [object()]):
+        copy = values.copied(Rows(inner), lambda path, x: left_out.append(path), "batch")
+        if len(inner) == 1 and hasattr(inner[0], "shape"):
+            assert type(values.made(copy)) is Rows and values.made(copy)[0].tolist() == [1.0, 1.0]
+    assert left_out == ["batch", "batch"]
+
+
 class Own:
     def __init__(self, x):
         self.x = x

@@ -22,10 +22,8 @@ _LIGHTNING = "lightning.pytorch", "pytorch_lightning"
 def callback(framework: str, options: Mapping[str, Any]) -> Any:
     """A callback for the Trainer of "lightning" or "transformers". `options` are those of `Flight`."""
     if framework == "lightning":
-        names = (
-            [name for name in _LIGHTNING if name in sys.modules] or [name for name in _LIGHTNING if _is_installed(name)] or _LIGHTNING[:1]
-        )
-        return _lightning(import_module(f"{names[0]}.callbacks").Callback)(options)
+        name = next(filter(sys.modules.get, _LIGHTNING), None) or next(filter(_is_installed, _LIGHTNING), _LIGHTNING[0])
+        return _lightning(import_module(f"{name}.callbacks").Callback)(options)
     if framework == "transformers":
         return _transformers(import_module("transformers").TrainerCallback)(options)
     raise ValueError(f'wb.flight_callback is for "lightning" or "transformers", got {framework!r}.')

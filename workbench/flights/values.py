@@ -146,13 +146,11 @@ def copied(
         return {"@": "class", "name": _name_of(value)}
     if isinstance(value, weakref.ref) and id(value()) in known:
         return {"@": "weak", "value": known[id(value())]}
-    return _object(value, lost, path, shared, known) or lost(path, value)
+    return _object(value, path, shared, known) or lost(path, value)
 
 
-def _object(
-    value: Any, lost: Callable[[str, Any], Any], path: str, shared: bool, known: Mapping[int, str]
-) -> dict[str, Any] | None:  # fmt: skip
-    """A copy of an object by its attributes, such as a tokenizer's batch; None if one of them has no plain form."""
+def _object(value: Any, path: str, shared: bool, known: Mapping[int, str]) -> dict[str, Any] | None:
+    """A copy of an object by its attributes and items, such as a tokenizer's batch; None if one of them has no plain form."""
     kind, failed = type(value), []
     if not all(_is_pythons(one) for one in kind.__mro__) or type(getattr(value, "__dict__", None)) is not dict:
         return None
@@ -163,10 +161,11 @@ def _object(
     within = {**known, id(value): f"{_AROUND}{sum(name.startswith(_AROUND) for name in known.values())}"}  # its parts may refer to it
     parts = {name: None if name in _CACHES else copied(x, lose, f"{path}.{name}", shared, within) for name, x in vars(value).items()}
     items = [*(value.items() if isinstance(value, dict) else value)] if isinstance(value, dict | list) else []
+    items = copied(items, lose, path, shared, within)
     if failed:
         return None
     learn(value)
-    return {"@": "object", "value": parts, "items": copied(items, lose, path, shared, within), "name": _name_of(kind)}
+    return {"@": "object", "value": parts, "items": items, "name": _name_of(kind)}
 
 
 def _is_pythons(kind: type) -> bool:
