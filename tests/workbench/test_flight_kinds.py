@@ -15,8 +15,11 @@ import numpy
 import pytest
 from flight_programs import KINDS, SCRIPT, SEEN, error, loader, net, step
 
+import engine
 import workbench as wb
-from workbench.flights import log, recorder, values
+from workbench.flights import log, prints, recorder, values
+
+COMPILES = prints.compiles
 
 
 @pytest.fixture(params=["engine", pytest.param("torch", marks=pytest.mark.torch)])
@@ -28,6 +31,7 @@ def E(request):
 def a_snapshot_whenever_there_is_room(monkeypatch):
     """However slow the machine is; steps in between are there, too."""
     monkeypatch.setattr(recorder, "SHARE", math.inf)
+    monkeypatch.setattr(prints, "compiles", lambda: False)  # other tests may have compiled something
     SEEN.clear()
 
 
@@ -291,6 +295,12 @@ def test_ops_are_not_sampled_where_that_would_change_how_they_run(E):
         for x, y in loader(E):
             step(error(E, model, x, y), optimizer, model)
     assert not any(one.prints for one in flight.steps)
+
+
+def test_compiled_functions_are_noticed():
+    compiled = engine.compile(lambda x: x * 2)
+    assert COMPILES()
+    del compiled
 
 
 def test_an_optimizer_that_was_not_given_is_named(E):

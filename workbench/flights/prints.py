@@ -142,6 +142,10 @@ def taken(prints: Prints) -> Iterator[None]:
 def possible() -> bool:
     """Whether ops can be sampled without changing how they run: nothing is compiled, and they are not recorded already."""
     lib = torch()
-    if observe.current is not None or "engine.compiler.compiled" in sys.modules:
-        return False
-    return lib is None or "torch._inductor.compile_fx" not in sys.modules and not lib._C._len_torch_function_stack()
+    return observe.current is None and not (lib is not None and lib._C._len_torch_function_stack()) and not compiles()
+
+
+def compiles() -> bool:
+    """Whether there are compiled functions: they run otherwise, or are compiled anew, while something watches."""
+    compiled: Any = sys.modules.get("engine.compiler.compiled")
+    return compiled is not None and len(compiled.every) > 0 or "torch._inductor.compile_fx" in sys.modules
