@@ -277,7 +277,10 @@ def test_the_first_op_that_gives_another_result_is_named(E, tmp_path):
         again = flown.repeat(flown.steps[-1], program)
         at = flown.steps[0].number if flown is opened else next(one for one in reversed(flight.steps) if one.whole).number
         assert not again.same
-        assert again.notes[0] == f"In step {at}, the first op that differs is mul at line {line} in train, by 0.5 of its largest value."
+        assert (
+            again.notes[0]
+            == f"In step {at}, the first op with a different result is mul at line {line} in train (off by 0.5 of its largest value)."
+        )
         assert again.notes[0] in again.sentence
     now.factor = 1.0
     now.layers.append(lambda h: h.sin())
@@ -295,6 +298,20 @@ def test_ops_are_not_sampled_where_that_would_change_how_they_run(E):
         for x, y in loader(E):
             step(error(E, model, x, y), optimizer, model)
     assert not any(one.prints for one in flight.steps)
+
+
+def test_samples_of_numbers_that_are_not_finite_and_of_complex_ones_are_compared(E):
+    def sampled(*results):
+        found = prints.Prints(lines=True)
+        for result in results:
+            found.add("op", E.tensor(result))
+        return found
+
+    nan, inf = math.nan, math.inf
+    assert sampled([nan, inf, 1.0]).differs(sampled([nan, inf, 1.0]).packed()) == ""
+    assert sampled([nan, nan]).differs(sampled([1.0, 2.0]).packed()).endswith("in sampled")
+    assert sampled([inf, 1.0]).differs(sampled([-inf, 2.0]).packed()).endswith("in sampled (off by 0.5 of its largest value)")
+    assert sampled([1 + 2j]).differs(sampled([1 + 4j]).packed()).endswith("in sampled (off by 0.5 of its largest value)")
 
 
 def test_compiled_functions_are_noticed():

@@ -155,7 +155,7 @@ def _transformers(base: type) -> type:
             if flight.repeats and (trainer := _trainer(sys._getframe())) is not None:
                 self._align(flight, trainer)
             else:
-                _tell_of_exceptions(self)
+                _tell_of_exceptions(self, flight)
 
         def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
             self._begins, self._batches = True, 0
@@ -194,7 +194,7 @@ def _trainer(frame: FrameType | None) -> Any:
     return None
 
 
-def _tell_of_exceptions(recording: _Recording) -> None:
+def _tell_of_exceptions(recording: _Recording, flight: Flight) -> None:
     """End the recording with the exception that ends the program or the cell: Trainer tells its callbacks of none."""
     ipython: Any = sys.modules.get("IPython")
     shell: Any = ipython.get_ipython() if ipython is not None else None
@@ -202,15 +202,19 @@ def _tell_of_exceptions(recording: _Recording) -> None:
 
         def after_cell(result: Any) -> None:
             recording.end(result.error_in_exec or result.error_before_exec)
-            shell.events.unregister("post_run_cell", after_cell)
 
         shell.events.register("post_run_cell", after_cell)
+        flight.at_end(lambda: shell.events.unregister("post_run_cell", after_cell))
         return
     shown = sys.excepthook
 
     def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        sys.excepthook = shown
         recording.end(error)
         shown(kind, error, trace)
 
+    def restore() -> None:
+        if sys.excepthook is ended:  # the program may have set its own since then
+            sys.excepthook = shown
+
     sys.excepthook = ended
+    flight.at_end(restore)

@@ -1,4 +1,4 @@
-"""Samples of what each op of a step made: when a repetition differs, they tell where it began to."""
+"""Samples of the result of each op of a step: when a repetition differs, they show where the difference begins."""
 
 from __future__ import annotations
 
@@ -68,7 +68,8 @@ class Prints(observe.Observer):
         rows = numpy.full((len(self.names), SAMPLE), numpy.nan)
         for row, sample in zip(rows, self._samples, strict=True):
             found = numpy.asarray(sample.get() if hasattr(sample, "get") else sample.tolist() if is_tensor(sample) else sample)
-            row[: found.size] = numpy.real(found)
+            found = found.view(numpy.float64)[:SAMPLE] if found.dtype.kind == "c" else found  # real and imaginary parts
+            row[: found.size] = found
         return {"names": list(self.names), "values": {"@": "numpy", "value": Copy.of(rows)}}
 
     def differs(self, packed: Mapping[str, Any]) -> str:
@@ -80,9 +81,11 @@ class Prints(observe.Observer):
             if name != other:
                 return f"{other}{self.sites[i]} runs where {name} ran"
             if not numpy.array_equal(before[i], now[i], equal_nan=True):
-                share = numpy.nanmax(numpy.abs(before[i] - now[i])) / max(float(numpy.nanmax(numpy.abs(before[i]))), 1e-300)
-                by = f", by {share:.1g} of its largest value" if numpy.isfinite(share) else ""
-                return f"the first op that differs is {name}{self.sites[i]}{by}"
+                fine = numpy.isfinite(before[i]) & numpy.isfinite(now[i])
+                largest = numpy.abs(before[i][fine]).max(initial=1e-300)
+                share = numpy.abs(before[i][fine] - now[i][fine]).max(initial=0.0) / largest
+                by = f" (off by {share:.1g} of its largest value)" if share else ""
+                return f"the first op with a different result is {name}{self.sites[i]}{by}"
         if len(self.names) != len(packed["names"]):
             return f"{len(self.names):,} ops run where {len(packed['names']):,} ran"
         return ""

@@ -56,7 +56,7 @@ class Flight(Flown):
         spike: float | None = 10.0, signal: int | None = None, started: str = "", inspect: Inspect = unseen,
         chooses: Callable[[Any], str] | None = None, call: str = "flight", button: bool = False,
     ) -> None:  # fmt: skip
-        """`chooses(loader)`: "step" if its batches are the steps, "part" if they are parts of them, else "". By default, it is found.
+        """`chooses(loader)`: "step" if its batches are the steps, "part" if parts of them, else "". By default, the recorder finds out.
 
         `call`: what the frame is calling, by which its block is found again.
         """

@@ -142,7 +142,7 @@ def copied(
         parts = {f.name: inner(getattr(value, f.name, None), f.name) for f in fields(value)}
         return {"@": "data", "value": parts, "name": _name_of(kind)}
     if isinstance(value, type):
-        learn(value)
+        _classes[_name_of(value)] = value
         return {"@": "class", "name": _name_of(value)}
     if isinstance(value, weakref.ref) and id(value()) in known:
         return {"@": "weak", "value": known[id(value())]}
@@ -164,7 +164,7 @@ def _object(value: Any, path: str, shared: bool, known: Mapping[int, str]) -> di
     items = copied(items, lose, path, shared, within)
     if failed:
         return None
-    learn(value)
+    _classes[_name_of(kind)] = kind
     return {"@": "object", "value": parts, "items": items, "name": _name_of(kind)}
 
 
@@ -267,8 +267,8 @@ def _made(copy: Any, known: Mapping[str, Any]) -> Any:
         found: Any = base.__new__(own)
         within = {**known, f"{_AROUND}{sum(name.startswith(_AROUND) for name in known)}": found}
         if base is not object:
-            values: Any = _made(copy["items"], within)
-            base.update(found, values) if base is dict else base.extend(found, values)  # type: ignore[attr-defined]
+            items: Any = _made(copy["items"], within)
+            base.update(found, items) if base is dict else base.extend(found, items)  # type: ignore[attr-defined]
         vars(found).update((name, _made(x, within)) for name, x in value.items())  # type: ignore[union-attr]
         return found
     if kind == "pairs":
