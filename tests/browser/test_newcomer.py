@@ -131,6 +131,18 @@ def test_the_view_of_a_forward_pass_begins_the_backward_pass(lab):
 
 
 @pytest.mark.own_page
+def test_the_first_hint_tells_of_no_levels_where_there_are_none(lab):
+    lab.open("import engine\n%load_ext workbench", "%%watch\nloss = (engine.ones(2, requires_grad=True) * 2).sum()")
+    lab.page.evaluate("() => { sessionStorage.setItem('hints', 'wanted'); localStorage.removeItem('gradient-workbench-hints'); }")
+    for at in range(2):
+        lab.command("notebook:run-cell", at)
+        lab.wait_idle()
+    view = lab.cell(1).locator(".gradient-workbench")
+    expect(view.get_by_test_id("wb-hint")).to_contain_text("Each box is an op with its result", timeout=15_000)
+    expect(view.get_by_test_id("wb-levels")).to_be_hidden()
+
+
+@pytest.mark.own_page
 def test_three_hints_come_once_in_a_browser(lab):
     lab.open(README[0], *README[1:], "wb.step(loss)")
     lab.page.evaluate("() => { sessionStorage.setItem('hints', 'wanted'); localStorage.removeItem('gradient-workbench-hints'); }")

@@ -38,6 +38,7 @@ const BAR = 90; // height of the stepper's bar, added to the graph's room
 const STACKED = 640; // height when the details are below the graph
 const NARROW = 560;
 const LARGE = 20_000; // nodes
+const AS_IT_RAN = "This is the program as it ran. Each box is an op with its result; the arrows lead to the ops that used it.";
 const LOOK_INSIDE = "This is the program as it ran. Double-click a box to open it, or use these levels to open all boxes at once.";
 const WALK = "Next takes one step of the backward pass; Previous undoes it.";
 const BEGIN = "Click a box to see its numbers here. To step through the backward pass, run wb.step(loss) in a cell.";
@@ -133,7 +134,10 @@ export class View {
     const side = [splitter(() => this.panel.element), this.panel.element];
     const main = h("div", { class: "main" }, ...{ all: [stage, ...side], graph: [stage], details: [this.panel.element, this.empty] }[parts]);
     const hints = [
-      { words: () => LOOK_INSIDE, at: () => (this.toolbar.levels.hidden ? pane.element : this.toolbar.levels) },
+      {
+        words: () => (this.toolbar.levels.hidden ? AS_IT_RAN : LOOK_INSIDE),
+        at: () => (this.toolbar.levels.hidden ? pane.element : this.toolbar.levels),
+      },
       {
         words: () => (this.store.state.pass ? WALK : this.bar.element.hidden ? BEGIN : OFFER),
         at: () => (this.bar.element.hidden ? this.panel.element : this.bar.element),
