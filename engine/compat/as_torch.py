@@ -182,7 +182,12 @@ def _rename() -> None:
             if found is not None and getattr(found, "__module__", None) == ours:
                 if isinstance(found, type) and "__annotations__" in vars(found):  # resolved here, not in the new module
                     _set(found, "__annotations__", inspect.get_annotations(found, eval_str=True))
+                line = vars(found).get("__firstlineno__")  # from Python 3.13 on `inspect.getsource` needs it, and a new module removes it
+                if line is not None:
+                    _set(found, "__firstlineno__", line)
                 _set(found, "__module__", theirs)
+                if line is not None:
+                    found.__firstlineno__ = line
 
 
 def _uninstall() -> None:

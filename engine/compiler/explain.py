@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -351,7 +352,9 @@ def _read(file: Path) -> tuple[dict[str, float], float]:
         lines = list(plane.lines)
         for line in [one for one in lines if one.name == "XLA Ops"] or lines:  # a GPU has its kernels on further lines
             for event in line.events:
-                stats = dict(event.stats)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)  # as an error, that of JAX's own class would end the process
+                    stats = dict(event.stats)
                 if "hlo_op" in stats:
                     begun.append((stats["hlo_op"], stats.get("_p"), event.start_ns, event.start_ns + event.duration_ns))
                 elif event.name.startswith("end: ") and "_c" in stats:

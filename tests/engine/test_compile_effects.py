@@ -69,7 +69,7 @@ EFFECTS = {  # what a step does, how often it was done, and what the reason says
     "slot": (lambda x: setattr(slots, "steps", slots.steps + 1), lambda: slots.steps, "changes 'steps' of Slots (LINE)"),
     "list of an object": (lambda x: holder.seen.append(1), lambda: len(holder.seen), "changes 'seen' of Holder (LINE)"),
     "class": (lambda x: setattr(Holder, "total", Holder.total + 1), lambda: Holder.total, "changes 'total' of the class Holder (LINE)"),
-    "iterator": (lambda x: next(numbers), lambda: numbers.__reduce__()[1][0], "uses the global variable 'numbers' (LINE): an iterator"),
+    "iterator": (lambda x: next(numbers), lambda: int(repr(numbers)[6:-1]), "uses the global variable 'numbers' (LINE): an iterator"),
     "generator": (lambda x: next(more), lambda: more.gi_frame.f_locals["i"] + 1, "uses the global variable 'more' (LINE): an iterator"),
     "draw": (lambda x: draws.random(), lambda: draws.bit_generator.state["state"]["state"], "changes the global variable 'draws' (LINE)"),
     "logging": (lambda x: logging.getLogger("steps").error("a step"), lambda: len(log), "logging would run only while"),

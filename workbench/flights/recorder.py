@@ -10,6 +10,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from time import perf_counter
 from types import FrameType
 from typing import Any
@@ -248,7 +249,7 @@ class Flight(Flown):
     def turns(self, iterate: Callable[[], Iterator], known: str = "") -> Iterator[Any]:
         """Yield the items of an iterator, each as a step; as they are within another step, or as a part of its batch.
 
-        `known`: which loop it is, "" for one that is known by its line.
+        `known`: which loop it is, "" for one that is known by its place in the code.
         """
         if self._fetching:
             yield from iterate()
@@ -256,8 +257,9 @@ class Flight(Flown):
         frame = variables.users(sys._getframe(1))
         assert frame is not None
         code, line = frame.f_code, frame.f_lineno
+        place = next(islice(code.co_positions(), frame.f_lasti // 2, None))  # with columns: a comprehension may be in the same line
         del frame  # it would live as long as the loop
-        site = self._sites.setdefault(known or (code, line), len(self._sites))
+        site = self._sites.setdefault(known or (code, place), len(self._sites))
         if self._step is not None and not known and not self._ends:
             yield from self._within(iterate, f"{code.co_qualname}:{line - code.co_firstlineno}")
             return

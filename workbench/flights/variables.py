@@ -131,12 +131,16 @@ def _targets(code: CodeType, at: int) -> tuple[frozenset[str], frozenset[str], i
 
 
 def _stored(instructions: Iterable[dis.Instruction]) -> frozenset[str]:
-    found = [one.argval for one in instructions if one.opname.startswith("STORE_")]
-    return frozenset(name for one in found for name in (one if isinstance(one, tuple) else (one,)) if isinstance(name, str))
+    """The names that instructions set. From Python 3.13 on, one may set two, or set the first and read the second."""
+    stores = [(one.opname, one.argval) for one in instructions if one.opname.startswith("STORE_")]
+    pairs = [names if isinstance(names, tuple) else (names,) for _, names in stores]
+    found = [pair[:1] if op == "STORE_FAST_LOAD_FAST" else pair for (op, _), pair in zip(stores, pairs, strict=True)]
+    return frozenset(name for pair in found for name in pair if isinstance(name, str))
 
 
 def put(frames: Sequence[FrameType], begun: Mapping[str, Any], ended: Mapping[str, Any]) -> None:
-    """Set variables as they were: random generators and parameters now, the others as soon as each frame has set its targets.
+    """Set variables as they were: random generators and parameters now, the others as soon as each frame goes on, counters once it has set
+    its targets.
 
     A debugger changes variables in the same way; one that is active goes on.
     """
@@ -156,15 +160,21 @@ def put(frames: Sequence[FrameType], begun: Mapping[str, Any], ended: Mapping[st
             else:
                 later[name] = found
         if later:
-            frame.f_trace = functools.partial(_set, later, _targets(frame.f_code, frame.f_lasti)[2])
+            names, _, begin = _targets(frame.f_code, frame.f_lasti)
+            after = {name: later.pop(name) for name in names & later.keys()}
+            frame.f_trace = functools.partial(_set, later, after, begin)
             frame.f_trace_opcodes = True
             sys.settrace(sys.gettrace() or (lambda *_: None))
 
 
-def _set(later: Mapping[str, Any], begin: int, frame: FrameType, event: str, _: Any) -> Any:
-    if event not in ("line", "opcode") or frame.f_lasti < begin:
+def _set(now: dict[str, Any], later: dict[str, Any], begin: int, frame: FrameType, event: str, _: Any) -> Any:
+    if event not in ("line", "opcode"):
         return frame.f_trace
-    frame.f_locals.update(later)
+    reached = frame.f_lasti >= begin
+    frame.f_locals.update(now | later if reached else now)
+    now.clear()
+    if not reached:
+        return frame.f_trace
     frame.f_trace, frame.f_trace_opcodes = None, False
     return None
 

@@ -84,6 +84,7 @@ def running(hidden: set[int]) -> Iterator[Root]:
                 where = frames.called(at)
                 yield Root(f"{where}, which is running", at, "", f"it ends when {where} returns; a del in there ends it sooner")
             at = at.f_back
+    del frame  # may be this function's own, which would keep itself and its callers
 
 
 def modules() -> Iterator[Root]:
