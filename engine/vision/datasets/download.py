@@ -54,6 +54,7 @@ def _download(url: str, part: Path) -> None:
     try:
         answer = urllib.request.urlopen(request, timeout=TIMEOUT)
     except urllib.error.HTTPError as error:
+        error.close()
         if error.code != 416:  # all of it is there already
             raise
         return
