@@ -6,10 +6,10 @@ import io
 import mmap
 import os
 import pickle
+import socket
 import sys
 import weakref
 from collections import deque
-from multiprocessing import reduction
 from typing import Any
 
 import numpy
@@ -53,6 +53,24 @@ def _packed(x: Any) -> tuple[bytes, list]:
 
         return cloudpickle.dumps(x), []
     return out.getvalue(), [b.raw() for b in buffers]
+
+
+def send_descriptor(pipe: Any, fd: int) -> None:
+    """Send a file descriptor through a `Pipe()`; POSIX only.
+
+    `multiprocessing.reduction.send_handle` waits for an answer in the same pipe (Python 3.14, and macOS before), which may be the next task.
+    """
+    with socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        socket.send_fds(end, [b"F"], [fd])
+
+
+def receive_descriptor(pipe: Any) -> int:
+    """Receive what `send_descriptor` has sent. Raises EOFError if the pipe is closed."""
+    with socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        _, fds, _, _ = socket.recv_fds(end, 1, 1)
+    if not fds:
+        raise EOFError
+    return fds[0]
 
 
 class Message:
@@ -190,7 +208,7 @@ class Leases:
         if message.slot < 0:
             return pickle.loads(message.pickled, buffers=message.inline)
         if message.size:
-            fd = reduction.recv_handle(pipe)  # type: ignore[attr-defined]
+            fd = receive_descriptor(pipe)
             try:
                 self._maps[message.slot] = mmap.mmap(fd, message.size)
             finally:

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from multiprocessing import connection, parent_process, reduction
+from multiprocessing import connection, parent_process
 from pickle import PicklingError
 from pickle import dumps as pickle_dumps
 from pickle import loads as pickle_loads
@@ -20,7 +20,7 @@ from ..base import observe
 from ..core import random
 from . import collate
 from .fetch import StreamFetcher, _DatasetKind
-from .slots import Slots
+from .slots import Slots, send_descriptor
 
 
 class WorkerInfo:
@@ -170,6 +170,6 @@ def _send(pipe: Any, outbox: queue.SimpleQueue) -> None:
         try:
             pipe.send_bytes(data)
             if segment is not None:
-                reduction.send_handle(pipe, segment.fd, None)  # type: ignore[attr-defined]
+                send_descriptor(pipe, segment.fd)
         except (BrokenPipeError, ConnectionError, OSError):
             sys.exit()  # the reader is gone; this ends the thread, and the main loop ends by itself
