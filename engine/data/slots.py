@@ -58,7 +58,7 @@ def _packed(x: Any) -> tuple[bytes, list]:
 def send_descriptor(pipe: Any, fd: int) -> None:
     """Send a file descriptor through a `Pipe()`; POSIX only.
 
-    `multiprocessing.reduction.send_handle` waits for an answer in the same pipe (Python 3.14, and macOS before), which may be the next task.
+    `reduction.send_handle` waits for an answer in the same pipe (from Python 3.14 on, and on macOS), which may be the next task.
     """
     with socket.fromfd(pipe.fileno(), socket.AF_UNIX, socket.SOCK_STREAM) as end:
         socket.send_fds(end, [b"F"], [fd])
