@@ -44,6 +44,14 @@ def _memory_order(array: numpy.ndarray) -> tuple[int, ...]:
     return tuple(sorted(range(array.ndim), key=lambda d: -array.strides[d]))
 
 
+def _alone() -> int:
+    only = object()
+    return sys.getrefcount(only)
+
+
+ALONE = _alone()  # the references to what a local variable alone holds: two with that of the call, which Python 3.14 does not count
+
+
 class Block:
     """A storage, and the tensors of the state that share it."""
 
@@ -86,7 +94,7 @@ class Block:
     def _take_in(self) -> None:
         """Move the memory to XLA, unless something else looks at it: then it stays where it is, and is copied for each call."""
         owner = self._owner = versions.storage(self.tensors[0].array)
-        holders = 3 + sum(t.array is owner or t.array.base is owner for t in self.tensors)  # `owner`, `self._owner`, the call's argument
+        holders = ALONE + 1 + sum(t.array is owner or t.array.base is owner for t in self.tensors)  # `self._owner`, and the tensors
         self._memory = None
         if sys.getrefcount(owner) <= holders:
             self._look_at(jnp.array(self._in_order(), copy=True))

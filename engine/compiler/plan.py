@@ -19,7 +19,7 @@ from ..core.tensor import Tensor
 from .backward import Backward
 from .discovery import Discovery, Draws
 from .effects import Snapshot, Stored
-from .memory import blocks, seen
+from .memory import ALONE, blocks, seen
 from .origins import Origins
 
 
@@ -343,7 +343,7 @@ class Plan:
         grad = leaf._grad
         array = grad.array  # type: ignore[union-attr]
         memory = array.base
-        owned = hasattr(memory, "buffer") and sys.getrefcount(array) <= 3 and sys.getrefcount(grad) <= 3
+        owned = hasattr(memory, "buffer") and sys.getrefcount(array) <= ALONE + 1 and sys.getrefcount(grad) <= ALONE + 1
         return memory.buffer if owned else jax.numpy.array(array, copy=True)
 
 

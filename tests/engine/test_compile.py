@@ -518,6 +518,31 @@ class Ops(observe.Observer):
         self.names.append(op.name)
 
 
+@pytest.mark.parametrize("look", [lambda grad: grad, lambda grad: grad.detach(), lambda grad: grad.numpy(), lambda grad: grad.numpy().base])
+def test_an_old_gradient_and_a_parameter_that_something_looks_at_stay_as_they_are(look):
+    model = nn.Linear(30, 30)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+    weight = model.weight.data.numpy()
+
+    @engine.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    x = engine.randn(8, 30)
+    for _ in range(3):
+        step(x)
+        kept = look(model.weight.grad)
+        before = bytes(kept.numpy() if isinstance(kept, engine.Tensor) else kept)
+        step(x)
+        assert bytes(kept.numpy() if isinstance(kept, engine.Tensor) else kept) == before
+        assert numpy.array_equal(weight, model.weight.data.numpy())
+    assert step.eager == {}
+
+
 def test_a_call_that_is_watched_runs_op_by_op_on_the_same_state():
     (model, optimizer, (x, y), loss), (twin, optimizer2, _, _) = make(mlp)
     eager, compiled = step_of(model, optimizer, loss), engine.compile(step_of(twin, optimizer2, loss), fullgraph=True)
