@@ -335,8 +335,9 @@ def test_a_warning_of_the_programs_loop_is_given_once():
 def test_interrupt_leaves_no_process(tmp_path):
     script = tmp_path / "loop.py"
     script.write_text(
-        "import signal, engine\n"
+        "import multiprocessing, signal, engine\n"
         "from engine.utils.data import DataLoader\n"
+        "multiprocessing.set_start_method('fork')\n"  # with which a script needs no guard; Python's own choice before 3.14
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # what a shell runs in the background inherits that it is ignored
         "batches = iter(DataLoader(list(range(10**6)), num_workers=2))\n"
         "next(batches)\n"
