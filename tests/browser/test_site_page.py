@@ -19,6 +19,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 from test_accessibility import AXE, FIND
 
+pytestmark = pytest.mark.long  # two lessons and all pages are built
 ROOT = Path(__file__).parents[2]
 LESSON, QUESTIONS = "lessons/01_watch_a_network_learn.html", "lessons/02_backpropagation_by_hand.html"
 LIMIT = 25_000_000  # bytes of a site with 14 lessons

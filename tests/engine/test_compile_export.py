@@ -142,6 +142,7 @@ def manifest_of(path: Path) -> dict:
         return json.loads(file.read("manifest.json"))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_a_training_step_goes_on_as_in_the_engine(name, training):

@@ -70,6 +70,7 @@ def handed_in(folder: Path, student: str, notebook: nbformat.NotebookNode, answe
             file.writestr(f"{ASSIGNMENT}/{SHEET}", answers)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("nbgrader") is None, reason="needs nbgrader")
 def test_the_whole_loop(tmp_path):
@@ -182,6 +183,7 @@ def test_without_nbgrader_the_source_is_written_and_it_says_how_to_go_on(tmp_pat
     assert not (tmp_path / "course" / "release").exists()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.skipif(find_spec("nbgrader") is None, reason="needs nbgrader")
 def test_what_nbgrader_refuses_is_said(tmp_path, capsys):

@@ -169,6 +169,7 @@ USUAL: dict[str, Program] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("lesson", LESSONS)
 def test_lessons_are_left_in_peace(lesson: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
