@@ -64,6 +64,16 @@ describe("local derivatives", () => {
     expect(kernel.requests.filter((r) => r.type === "ask_local").at(-1)).toMatchObject({ chosen: 7 });
   });
 
+  it("say when no answer came", async () => {
+    const { kernel, one, click, unfold } = await open();
+    await click(one("wb-next"));
+    kernel.silent = true;
+    await unfold("wb-local");
+    expect(one("wb-local").textContent).toContain("Asking the kernel…");
+    await vi.advanceTimersByTimeAsync(20_100);
+    expect(one("wb-local").textContent).toContain("No answer came.");
+  });
+
   it("are checked on a click", async () => {
     const { one, click, unfold } = await open();
     await click(one("wb-next"));

@@ -4,7 +4,7 @@ import { h, put } from "../dom";
 import type { Checked, LocalPart } from "../protocol";
 import { answered, type State } from "../store";
 import { numberText } from "../words";
-import type { PaneContext } from "./pane";
+import { type PaneContext, waiting } from "./pane";
 import { Asker, demand, Section } from "./section";
 import { figure, indexOf, strip, type StripOptions } from "./strip";
 import { structureIcon } from "./structure";
@@ -45,7 +45,7 @@ export class LocalSection {
     this.ask(step.node, pass!.index);
     const answer = answered(state, "local");
     const mine = answer?.message.node === step.node && answer.message.place === pass!.index ? answer : null;
-    if (!mine) return put(this.parts, h("p", { class: "quiet" }, "Asking the kernel…"));
+    if (!mine) return put(this.parts, waiting(state));
     const { message, buffers } = mine;
     const options = { buffers, dark: this.context.isDark(), width: Math.max(120, this.context.width() - 24) };
     put(

@@ -231,7 +231,7 @@ export class MemoryPane implements Pane {
       }
       case "what if": {
         const found = answered(state, "predictions")?.message;
-        if (!found) return [h("p", { class: "quiet" }, "Asking the kernel…")];
+        if (!found) return [waiting(state)];
         const choose = (at: number) => {
           this.chosen = at;
           this.redraw(state, recording);
@@ -255,7 +255,7 @@ export class MemoryPane implements Pane {
       return [card, h("h4", { "aria-level": 3 }, head), holdingsTable(message.holdings, recording, this.actions)];
     }
     const moment = answered(state, "moment")?.message;
-    if (moment?.event !== this.event) return [h("p", { class: "quiet" }, "Asking the kernel…")];
+    if (moment?.event !== this.event) return [waiting(state)];
     const site = recording.sites[moment.site];
     const where = site ? `, ${siteText(site)}` : "";
     const rest = moment.held - moment.holdings.length;

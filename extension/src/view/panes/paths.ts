@@ -4,7 +4,7 @@ import { h, put } from "../dom";
 import type { PathPart, Paths } from "../protocol";
 import { answered, type Recording, type State } from "../store";
 import { nameOf, numberText } from "../words";
-import type { PaneContext } from "./pane";
+import { type PaneContext, waiting } from "./pane";
 import { Asker, Section } from "./section";
 
 export class PathsSection {
@@ -32,7 +32,7 @@ export class PathsSection {
     if (node < 0) return;
     this.asker.ask({ type: "ask_paths", node, most: 12 }, recording.name);
     const message = answered(state, "paths")?.message;
-    if (message?.node !== node) return put(this.list, h("p", { class: "quiet" }, "Asking the kernel…"));
+    if (message?.node !== node) return put(this.list, waiting(state));
     put(this.list, ...this.shown(message, recording));
   }
 
