@@ -398,6 +398,7 @@ def gaussian_nll_loss(input: Tensor, target: Tensor, var: Any, full=False, eps=1
     """Negative log-likelihood of targets under normal distributions with means `input` and variances `var`, clamped to at least `eps`."""
     if isinstance(var, float): var = tensor(var, dtype=input.dtype).expand(input.shape)
     if not isinstance(var, Tensor): raise TypeError(f"gaussian_nll_loss(): argument 'var' must be float or Tensor, not {type(var).__name__}")
+    if var.is_meta: (var < 0).any().item()  # refused, as in PyTorch
     require(~(var.array < 0), ValueError, "var has negative entry/entries")
     if tuple(var.shape) != tuple(input.shape):
         once = [i for i, (v, n) in enumerate(zip(var.shape, input.shape, strict=False)) if v == 1 and n != 1]  # with one variance for all

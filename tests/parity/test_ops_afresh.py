@@ -25,7 +25,7 @@ LEFT_OUT = {"svd", "eig", "eigh", "qr", "empty_like", "histc"}
 OVERFLOWS = {"matrix_exp"}  # PyTorch's half-precision kernel answers with infinities where float32 has 1.25
 COARSE = {"group_norm", "layer_norm", "rms_norm"}  # large terms cancel: PyTorch rounds some of them on the way, the engine none
 HALF_READ = {"cholesky_inverse"}  # PyTorch gives a gradient to the triangle that it does not read
-SEVEN_DIGITS = {"airy_ai"}  # in double precision too, in PyTorch
+FIVE_DIGITS = {"airy_ai"}  # in double precision too, in PyTorch
 TOLERANCE = {"float64": 2e-8, "float32": 2e-4, "float16": 4e-3, "bfloat16": 3e-2}
 asked = [
     pytest.param(case, id=f"{i}-{case}".replace(" ", "-"))
@@ -92,8 +92,8 @@ def test_as_torch(case, precision):
     rng = numpy.random.default_rng([SEED, *str(case).encode()])
     low = precision in ("float16", "bfloat16")
     d, tolerance, xs = dtypes.BY_NAME[precision], TOLERANCE[precision], fresh(case, rng)
-    if case.op.name in SEVEN_DIGITS:
-        tolerance = max(tolerance, 1e-6)
+    if case.op.name in FIVE_DIGITS:
+        tolerance = max(tolerance, 1e-5)
     try:
         their_inputs, expected = theirs(case, xs, d)
     except (RuntimeError, NotImplementedError, TypeError) as error:
