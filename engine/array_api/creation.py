@@ -67,6 +67,7 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Dtype |
     """Return a matrix with ones on the k-th diagonal (upper for k > 0) and zeros elsewhere."""
     n_cols = n_rows if n_cols is None else n_cols
     rows = engine.arange(n_rows, device=device)[:, None]
+    k = max(-n_rows, min(k, n_cols))  # any integer is a diagonal, also one of more than 64 bits
     return (rows + k == engine.arange(n_cols, device=device)).to(engine.get_default_dtype() if dtype is None else dtype)
 
 

@@ -682,6 +682,7 @@ def test_arrays_of_one_number_and_unit_matrices():
         for sizes, k in itertools.product([(3,), (2, 4), (4, 2), (0, 3)], (0, 1, -2, 9)):
             agree(f"xp.eye(*n, k=k, dtype=xp.{d})", n=sizes, k=k)
         assert xp.empty_like(xp.ones((2, 3)), dtype=getattr(xp, d)).dtype.name == d
+    assert not xp.any(xp.eye(2, 3, k=2**70)) and not xp.any(xp.eye(2, 3, k=-(2**63) - 1))
     made = [xp.full(2, True), xp.full(2, 1), xp.full(2, 1.0), xp.full(2, 1j), xp.zeros(2), xp.eye(2)]
     assert [x.dtype.name for x in made] == ["bool", "int64", "float32", "complex64", "float32", "float32"]
 
