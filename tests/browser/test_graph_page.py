@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from playwright.sync_api import Locator, expect
-from real_lab import box_at_rest, wait_until
+from real_lab import SIZE, box_at_rest, wait_until
 from test_lesson import view_of
 
 SETUP = """%load_ext workbench
@@ -221,9 +221,10 @@ def test_a_pass_brings_its_iteration_and_headers_stay_in_sight(lab):
     # Wherever the graph is dragged, the loop's header with its slider is in what is seen of the loop.
     graph = view.get_by_test_id("wb-graph")
     pinned = view.locator(".header.pinned").filter(has=lab.page.get_by_test_id("wb-loop"))
-    for _ in range(4):  # the notebook may still scroll under the mouse, and the loop may begin in sight
+    for _ in range(8):  # the notebook may still scroll under the mouse, and the loop may begin in sight
+        graph.scroll_into_view_if_needed()
         room = box_at_rest(graph)
-        x, y = room["x"] + room["width"] / 2, room["y"] + room["height"] - 12
+        x, y = room["x"] + room["width"] / 2, min(room["y"] + room["height"], SIZE["height"] - 40) - 12  # above the status bar
         lab.page.mouse.move(x, y)
         lab.page.mouse.down()
         lab.page.mouse.move(x, y - 150, steps=3)
