@@ -125,8 +125,10 @@ class Compiled:
             for a in given
         )
         form = repr(tree.mapped(lambda x: 0, structure))
+        tensors = [id(a) for a in given if isinstance(a, Tensor)]
+        again = len(set(tensors)) < len(tensors) and tuple(map(tensors.index, tensors))  # which arguments are one tensor
         autocast = casting.on and repr(casting.snapshot())
-        return form, leaves, tape.mode.grad, tape.mode.inference, autocast, dtypes.default
+        return form, leaves, again, tape.mode.grad, tape.mode.inference, autocast, dtypes.default
 
     def _new(self, key: Any, structure: tuple, given: list) -> Any:
         found, (args, kwargs) = self._found.pop(key, None), structure

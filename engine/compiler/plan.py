@@ -48,7 +48,7 @@ class Plan:
         self.stored: list[Stored] = []  # what the step stores in objects; the values are their structure
         self.structure = tree.mapped(lambda x: 0, structure)  # without the arguments themselves, which would stay alive
         self.optimizers, self.modules = list(found.optimizers.values()), list(found.modules.values())
-        self.inputs = [i for i, a in enumerate(args) if isinstance(a, Tensor)]
+        self.inputs = [i for i, a in enumerate(args) if isinstance(a, Tensor) and not any(a is b for b in args[:i])]
         given = {id(args[i]) for i in self.inputs}
         state: dict[int, Tensor] = {}
         for t in self._state(found):
