@@ -355,7 +355,7 @@ function grownTrees(
   if (live) return { trees: { full, plain: full }, loops: NO_LOOPS };
   const plain = nodes.op.length > LARGE ? full : built(true);
   const stack = (tree: Tree) => stacked(tree, chosen);
-  return { trees: { full: stack(full), plain: stack(plain) }, loops: { trees: { full, plain }, chosen } };
+  return { trees: { full: stack(full), plain: stack(plain) }, loops: { ...NO_LOOPS, trees: { full, plain }, chosen } };
 }
 
 /** Whether every earlier group still exists unchanged; there may be new ones. */

@@ -6,13 +6,14 @@ import { stacked } from "./stacks";
 import { ALL, closedAround, countBoxes, HARD_CAP, hosted, homeOf, TOP, type Stack, type Tree } from "./tree";
 import { totalsText } from "../words";
 
-/** The view's state for loops and folds: the trees without stacks, and the item chosen for each. */
+/** The view's state for loops and folds: the trees without stacks, the item chosen for each, and the step whose iteration was brought last. */
 export interface Loops {
   trees: Trees | null;
   chosen: ReadonlyMap<number, number>;
+  followed: string;
 }
 
-export const NO_LOOPS: Loops = { trees: null, chosen: new Map() };
+export const NO_LOOPS: Loops = { trees: null, chosen: new Map(), followed: "" };
 
 /** The recording with the chosen parts of its loops and folds shown. */
 function choose(recording: Recording, { full, plain }: Trees, chosen: Loops["chosen"]): Recording {
@@ -104,10 +105,15 @@ export function choosing(state: State, node: number): State {
   return { ...state, recording: choose(recording, loops.trees, chosen), loops: { ...loops, chosen }, open };
 }
 
-/** The state in which the iteration of the pass's last step is shown. */
+/** The state in which the iteration of the pass's last step is shown; of the same step only once, as another may have been chosen since. */
 export function following(state: State): State {
   const { pass } = state;
-  return pass ? choosing(state, pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1) : state;
+  if (!pass) return state;
+  const node = pass.steps.get(pass.index)?.node ?? pass.plan[Math.max(0, pass.index - 1)] ?? -1;
+  const followed = `${pass.number} ${pass.index} ${node}`;
+  if (followed === state.loops.followed) return state;
+  const next = choosing(state, node);
+  return { ...next, loops: { ...next.loops, followed } };
 }
 
 /** The state after the pass has changed: a tensor used in several iterations is attributed to the use that the pass goes through. */

@@ -49,8 +49,8 @@ export class StepPane implements Pane {
 
   update(state: State, before: State | null, gradients: Gradients): void {
     const told = ANSWERS.some((type) => !before || answered(state, type) !== answered(before, type));
-    const failed = before?.status.tone !== state.status.tone; // what waits for an answer says so
-    if (!told && !failed && !changed(state, before, "pass", "depth", "recording", "selected", "room")) return;
+    const tone = before?.status.tone !== state.status.tone; // after a failed request, what waits for its answer says so
+    if (!told && !tone && !changed(state, before, "pass", "depth", "recording", "selected", "room")) return;
     this.show(state, gradients);
     this.further.hidden = state.pass?.mode === "record"; // no engine can answer then
     if (!this.further.hidden) for (const section of this.sections) section.update(state);
