@@ -338,7 +338,9 @@ def _measured(plan: Plan, args: list) -> tuple[float, dict[str, float]]:
                 with jax.profiler.trace(folder, profiler_options=options):
                     jax.block_until_ready(plan.program(*given, *rest))
                 (file,) = Path(folder).rglob("*.xplane.pb")
-                times, seconds = _read(file)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)  # one about a class of JAX would end the process, as an error
+                    times, seconds = _read(file)
             found = {name: min(time, found.get(name, time)) for name, time in times.items()}
             whole = min(whole, seconds)
     return whole, found
@@ -352,9 +354,7 @@ def _read(file: Path) -> tuple[dict[str, float], float]:
         lines = list(plane.lines)
         for line in [one for one in lines if one.name == "XLA Ops"] or lines:  # a GPU has its kernels on further lines
             for event in line.events:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", DeprecationWarning)  # as an error, that of JAX's own class would end the process
-                    stats = dict(event.stats)
+                stats = dict(event.stats)
                 if "hlo_op" in stats:
                     begun.append((stats["hlo_op"], stats.get("_p"), event.start_ns, event.start_ns + event.duration_ns))
                 elif event.name.startswith("end: ") and "_c" in stats:

@@ -10,7 +10,6 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from time import perf_counter
 from types import FrameType
 from typing import Any
@@ -21,6 +20,7 @@ from engine.optim import optimizer as own_optimizers
 
 from .. import caller
 from ..inspector import bytes_text
+from ..recording.sites import positions
 from ..torch_models.loaded import torch
 from . import replay, state, values, variables
 from .file import write, written
@@ -257,7 +257,7 @@ class Flight(Flown):
         frame = variables.users(sys._getframe(1))
         assert frame is not None
         code, line = frame.f_code, frame.f_lineno
-        place = next(islice(code.co_positions(), frame.f_lasti // 2, None))  # with columns: a comprehension may be in the same line
+        place = positions(code)[frame.f_lasti // 2]  # with columns: a comprehension may be in the same line
         del frame  # it would live as long as the loop
         site = self._sites.setdefault(known or (code, place), len(self._sites))
         if self._step is not None and not known and not self._ends:
