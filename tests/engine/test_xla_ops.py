@@ -33,11 +33,10 @@ OPS_REFUSED = {  # op -> the primitive that has no form, or why not
 
 
 @pytest.fixture(autouse=True)
-def traced_arrays():
-    mixed, devices.mixed = devices.mixed, True
+def traced_arrays(monkeypatch):
+    monkeypatch.setattr(devices, "traced_array", devices.traced_array)  # both are put back, or neither: a later step would not be traced
+    monkeypatch.setattr(devices, "mixed", True)
     devices.tracing()
-    yield
-    devices.mixed = mixed
 
 
 def together(calls: list[Callable], given: list, run: bool = True) -> list:
