@@ -28,20 +28,30 @@ def _kernel(*arguments: Any, flags: frozenset = frozenset(("contract", "reassoc"
     return njit([types.void(*arguments)], cache=True, nogil=True, fastmath=set(flags), error_model="numpy")
 
 
+@intrinsic
+def _in_wide_vectors(context: Any) -> Any:
+    """Let the kernel that calls this use vectors of 512 bits, if the processor has them: LLVM takes 256 unless it is told otherwise."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # `attributes.add` takes the names that llvmlite knows
+        return context.get_dummy_value()
+
+    return types.none(), generate
+
+
 # -- functions of a number -----------------------------------------------------------------------------------------------------
 
 # exp by Cephes: 2^k times a polynomial on [-ln 2 / 2, ln 2 / 2]; relative error 1e-7. ln 2 is split in two parts.
 _LEAST, _MOST, _LOG2E, _ROUND = F(-104), F(89), F(1.44269504088896341), F(12582912)
 _LN2, _LN2_LOW = F(0.693359375), F(-2.12194440e-4)
 _E0, _E1, _E2, _E3, _E4, _E5 = map(F, (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 0.5))
-_ZERO, _HALF, _ONE, _TWO, _BIAS = F(0), F(0.5), F(1), F(2), numpy.int32(127)
+_ZERO, _HALF, _ONE, _TWO, _BIAS, _MAGNITUDE = F(0), F(0.5), F(1), F(2), numpy.int32(127), numpy.int32(0x7FFFFFFF)
 
 
 @_inline
 def _reduced(x: Any) -> Any:
-    """Return exp(r) - 1 and k, with x = r + k ln 2; x is limited to where float32 is neither 0 nor inf. A nan stays in the first."""
+    """Return exp(r) - 1 and k, with x = r + k ln 2, for x >= -104; above 89 float32 is inf anyway. A nan stays in the first."""
     x = _MOST if x > _MOST else x
-    x = _LEAST if x < _LEAST else x
     shifted = F(x * _LOG2E + _ROUND)  # adding 1.5 2^23 rounds to an integer, which is in the low bits
     k = numpy.int32(shifted.view(numpy.int32) - numpy.int32(0x4B400000))
     n = shifted - _ROUND
@@ -58,9 +68,11 @@ def _power_of_2(k: Any) -> Any:
 
 @_inline
 def _exp(x: Any) -> Any:
-    p, k = _reduced(x)
+    vanishes = x < _LEAST  # answered apart, as is -inf of a mask: an underflow takes the processor 100 times as long
+    p, k = _reduced(_ZERO if vanishes else x)
     half = numpy.int32(k >> numpy.int32(1))  # in two steps: 2^k itself may be out of range
-    return (p + _ONE) * _power_of_2(half) * _power_of_2(numpy.int32(k - half))
+    y = (p + _ONE) * _power_of_2(half) * _power_of_2(numpy.int32(k - half))
+    return _ZERO if vanishes else y
 
 
 @_inline
@@ -107,12 +119,14 @@ def _cdf(x: Any) -> Any:
 
 @_kernel(_flat, _flat)
 def exp(x, out):
+    _in_wide_vectors()
     for i in range(x.size):
         out[i] = _exp(x[i])
 
 
 @_kernel(_flat, _flat)
 def sigmoid(x, out):
+    _in_wide_vectors()
     for i in range(x.size):
         out[i] = _sigmoid(x[i])
 
@@ -125,12 +139,14 @@ def sigmoid_input(g, y, out):
 
 @_kernel(_flat, _flat)
 def silu(x, out):
+    _in_wide_vectors()
     for i in range(x.size):
         out[i] = x[i] / (_ONE + _exp(-x[i]))
 
 
 @_kernel(_flat, _flat, _flat)
 def silu_input(g, x, out):
+    _in_wide_vectors()
     for i in range(x.size):
         s = _sigmoid(x[i])
         out[i] = g[i] * (s * (_ONE + x[i] * (_ONE - s)))
@@ -138,24 +154,28 @@ def silu_input(g, x, out):
 
 @_kernel(_flat, _flat)
 def gelu(x, out):
+    _in_wide_vectors()
     for i in range(x.size):
         out[i] = x[i] * _cdf(x[i])
 
 
 @_kernel(_flat, _flat, _flat)
 def gelu_input(g, x, out):
+    _in_wide_vectors()
     for i in range(x.size):
         out[i] = g[i] * (_cdf(x[i]) + x[i] * _DENSITY * _exp(-_HALF * x[i] * x[i]))
 
 
 @_kernel(_flat, _flat)
 def gelu_tanh(x, out):
+    _in_wide_vectors()
     for i in range(x.size):  # (1 + tanh(u)) / 2 is the sigmoid of 2 u
         out[i] = x[i] * _sigmoid(_TANH * x[i] * (_ONE + _TANH3 * x[i] * x[i]))
 
 
 @_kernel(_flat, _flat, _flat)
 def gelu_tanh_input(g, x, out):
+    _in_wide_vectors()
     for i in range(x.size):
         q = _TANH3 * x[i] * x[i]
         s = _sigmoid(_TANH * x[i] * (_ONE + q))
@@ -164,6 +184,7 @@ def gelu_tanh_input(g, x, out):
 
 @_kernel(_flat, _real, _real, _flat)
 def softplus(x, beta, threshold, out):
+    _in_wide_vectors()
     beta, threshold = F(beta), F(threshold)
     for i in range(x.size):
         scaled = beta * x[i]
@@ -173,6 +194,7 @@ def softplus(x, beta, threshold, out):
 
 @_kernel(_flat, _flat, _real, _real, _flat)
 def softplus_input(g, x, beta, threshold, out):
+    _in_wide_vectors()
     beta, threshold = F(beta), F(threshold)
     for i in range(x.size):
         scaled = beta * x[i]
@@ -182,12 +204,14 @@ def softplus_input(g, x, beta, threshold, out):
 
 @_kernel(_flat, _flat)
 def log_sigmoid(x, out):
+    _in_wide_vectors()
     for i in range(x.size):
         out[i] = -_log1p_exp(-x[i])
 
 
 @_kernel(_flat, _real, _flat)
 def elu(x, alpha, out):
+    _in_wide_vectors()
     alpha = F(alpha)
     for i in range(x.size):
         low = alpha * _expm1(_ZERO if x[i] > _ZERO else x[i])
@@ -196,6 +220,7 @@ def elu(x, alpha, out):
 
 @_kernel(_flat, _flat, _real, _flat)
 def elu_input(g, x, alpha, out):
+    _in_wide_vectors()
     alpha = F(alpha)
     for i in range(x.size):
         low = g[i] * (alpha * _exp(x[i]))
@@ -219,20 +244,27 @@ def leaky_relu_input(g, x, slope, out):
 # -- rows ----------------------------------------------------------------------------------------------------------------------
 
 
-@njit(fastmath={"nnan", "nsz", "reassoc"})
-def _most(x):
-    """The largest element; of a row with a nan, any element."""
-    most = F(-numpy.inf)
-    for i in range(x.size):
-        most = x[i] if x[i] > most else most
-    return most
+@_inline
+def _ordered(bits: Any) -> Any:
+    """The bits of a float32 as an integer of the same order, and back; unlike numbers, of which one may be nan, integers are compared in vectors."""
+    return numpy.int32(bits ^ numpy.int32(numpy.int32(bits >> numpy.int32(31)) & _MAGNITUDE))
+
+
+@_inline
+def _most(x: Any, i: Any) -> Any:
+    """The largest element of a row; of one with a nan, any element or nan."""
+    most = numpy.int32(-(2**31))
+    for j in range(x.shape[1]):
+        most = max(most, _ordered(F(x[i, j]).view(numpy.int32)))
+    return numpy.int32(_ordered(most)).view(numpy.float32)
 
 
 @_kernel(_rows, _rows)
 def softmax(x, out):
+    _in_wide_vectors()
     for i in range(len(x)):
         row, into, total = x[i], out[i], _ZERO
-        most = _most(row)
+        most = _most(x, i)
         for j in range(row.size):
             e = _exp(row[j] - most)
             into[j] = e
@@ -254,9 +286,10 @@ def softmax_input(g, y, out):
 
 @_kernel(_rows, _flat)
 def log_sum_exp(x, out):
+    _in_wide_vectors()
     for i in range(len(x)):
         row, total = x[i], _ZERO
-        most = _most(row)
+        most = _most(x, i)
         for j in range(row.size):
             total += _exp(row[j] - most)
         out[i] = F(math.log(total)) + most
@@ -264,9 +297,10 @@ def log_sum_exp(x, out):
 
 @_kernel(_rows, _rows)
 def log_softmax(x, out):
+    _in_wide_vectors()
     for i in range(len(x)):
         row, into, total = x[i], out[i], _ZERO
-        most = _most(row)
+        most = _most(x, i)
         for j in range(row.size):
             total += _exp(row[j] - most)
         total = F(math.log(total))
@@ -277,6 +311,7 @@ def log_softmax(x, out):
 
 @_kernel(_rows, _rows, _rows)
 def log_softmax_input(g, y, out):
+    _in_wide_vectors()
     for i in range(len(g)):
         slope, row, into, total = g[i], y[i], out[i], _ZERO
         for j in range(row.size):
@@ -287,6 +322,7 @@ def log_softmax_input(g, y, out):
 
 @_kernel(_rows, _flat, _flat, _rows)
 def softmax_scaled(x, lse, scale, out):
+    _in_wide_vectors()
     for i in range(len(x)):
         row, into, below, factor = x[i], out[i], lse[i], scale[i]
         for j in range(row.size):
@@ -476,12 +512,16 @@ def _tanh(x: Any) -> Any:
 @_kernel(_rows, _rows, _rows, _rows, _rows)
 def lstm_step(given, c, z, new, h):
     """From the input's part of the gates, the state c, and minus the state's part of the gates in z: the gates in z, the next c and h."""
+    _in_wide_vectors()
     n = c.shape[1]
     for k in range(len(z)):
         row, beside, old, state, out = z[k], given[k], c[k], new[k], h[k]
-        for j in range(4 * n):
-            below = row[j] - beside[j]
-            row[j] = -_tanh(below) if 2 * n <= j < 3 * n else _ONE / (_ONE + _exp(below))
+        for j in range(2 * n):
+            row[j] = _sigmoid(beside[j] - row[j])
+        for j in range(2 * n, 3 * n):
+            row[j] = _tanh(beside[j] - row[j])
+        for j in range(3 * n, 4 * n):
+            row[j] = _sigmoid(beside[j] - row[j])
         for j in range(n):
             state[j] = row[n + j] * old[j] + row[j] * row[2 * n + j]
         for j in range(n):
@@ -501,6 +541,21 @@ def lstm_slopes(gates, old, cells, by, to_c):
             out[2 * n + j] = (_ONE - g * g) * i
             out[3 * n + j] = (_ONE - o) * o * t
             through[j] = (_ONE - t * t) * o
+
+
+@_kernel(_rows, _rows, _rows, _rows, _rows, _rows)
+def lstm_back_step(g, gates, to_c, dh, dc, by):
+    """A step of the gradients: those of h and c (of c also before this step) from those of the step after; `by` has factors, then gradients."""
+    n = dc.shape[1]
+    for k in range(len(g)):
+        for j in range(n):
+            slope = dh[k, j] + g[k, j]
+            through = dc[k, j] + slope * to_c[k, j]
+            by[k, j] *= through
+            by[k, n + j] *= through
+            by[k, 2 * n + j] *= through
+            by[k, 3 * n + j] *= slope
+            dc[k, j] = through * gates[k, n + j]
 
 
 # -- normal samples ------------------------------------------------------------------------------------------------------------

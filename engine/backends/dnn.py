@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import threading
 from typing import Any, NamedTuple
 
 import numpy
@@ -14,22 +13,13 @@ import numpy
 from ..base.dtypes import F32
 from ..base.layout import blank, strides_of
 from . import kernels_conv, mkldnn, onednn
-from .onednn import BIAS, DIFF_DST, DIFF_SRC, DIFF_WEIGHTS, DST, SRC, WEIGHTS, Library, Program, Unsupported
+from .onednn import BIAS, DIFF_DST, DIFF_SRC, DIFF_WEIGHTS, DST, SRC, WEIGHTS, Library, Plans, Program, Unsupported
 from .windows import Windows, place
 
 _LEAST = 1 << 18  # multiplications; with fewer, too little is saved to load the library and to make a plan
-_MOST = 512  # plans of a thread; the oldest are dropped
 
 
-class _Thread(threading.local):
-    """What a thread has: memory objects are not made for two threads at a time."""
-
-    def __init__(self) -> None:
-        self.plans: dict[tuple, Plan | None] = {}
-        self.count = 0  # the number of threads that OpenMP was told
-
-
-_thread = _Thread()
+_plans = Plans()
 
 
 # -- primitives --------------------------------------------------------------------------------------------------------------
@@ -130,13 +120,7 @@ def _executed(kind: int, arrays: tuple, result: tuple, windows: Windows, groups:
     """Execute the plan for these arguments, from the thread's cache if it is there; None if they are not for oneDNN."""
     arrays, lasts = zip(*map(_dense, arrays), strict=True)
     signature = Signature(kind, tuple([a.shape for a in arrays]), lasts, tuple(result), windows, groups, onednn.thread_count())
-    try:
-        plan = _thread.plans[signature]
-    except KeyError:
-        plan = _planned(onednn.found(), signature)
-        if len(_thread.plans) >= _MOST:
-            _thread.plans.pop(next(iter(_thread.plans)))
-        _thread.plans[signature] = plan
+    plan = _plans.get(signature, _planned, onednn.found())
     return None if plan is None else plan(arrays)
 
 
@@ -154,7 +138,7 @@ def _axes(n: int, last: bool) -> tuple[int, ...]:
     return (0, *range(2, n), 1) if last else tuple(range(n))
 
 
-def _planned(library: Any, signature: Signature) -> Plan | None:
+def _planned(signature: Signature, library: Any) -> Plan | None:
     """Return a plan in the first of the layouts for which the library is fast."""
     for layout in signature.layouts():
         try:
@@ -176,7 +160,7 @@ class Plan:
         self._library, n = library, len(self._shape)
         last = kind == DST and n == 4 and lasts[0]  # as PyTorch's results lie
         self._axes = _axes(n, last)
-        _use(library, self._threads)
+        library.use_threads(self._threads)
         given, taken = {}, {}  # descriptions of the memory: of the arrays, and as the primitive takes them
         for number, shape, channels_last in zip(
             (*_OPERANDS[kind][: len(shapes)], kind), (*shapes, self._shape), (*lasts, last), strict=True
@@ -198,14 +182,7 @@ class Plan:
         self._run = Program(library, described, list(given.items()))
 
     def __call__(self, arrays: tuple) -> Any:
-        _use(self._library, self._threads)
+        self._library.use_threads(self._threads)
         out = blank(numpy.empty, self._shape, F32, self._axes)
         self._run(*arrays, out)
         return out
-
-
-def _use(library: Library, count: int) -> None:
-    """Set the number of OpenMP's threads, which each thread has for itself."""
-    if _thread.count != count:
-        library.use_threads(count)
-        _thread.count = count

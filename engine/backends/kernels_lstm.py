@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import fused
+from .products import matmul, multiply
 from .reference import module_of
 from .workers import share
 
@@ -25,7 +26,7 @@ def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
     run = fused.kernel("lstm_step", given, h, c)
     for t in order(len(given), reverse):
         z, new = gates[t], cells[t]
-        xp.matmul(h, turned, out=z)
+        multiply(h, turned, z)
         if run is not None:
             run(given[t], c, z, new, outs[t])
             c, h = new, outs[t]
@@ -52,7 +53,7 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
     xp, n = module_of(out), h0.shape[-1]
     dz, old = xp.empty(gates.shape, out.dtype), before(xp, cells, c0, reverse)
     dc, dh, buffer = xp.array(dc), xp.zeros(h0.shape, out.dtype), xp.empty(h0.shape, out.dtype)
-    run = fused.kernel("lstm_slopes", gates, old, cells)
+    run, step = fused.kernel("lstm_slopes", gates, old, cells), fused.kernel("lstm_back_step", dc, dh, g)
     steps, size = order(len(out), not reverse), max(1, _CHUNK // max(1, h0.size))
     for some in (steps[k : k + size] for k in range(0, len(steps), size)):
         first = min(some)
@@ -84,13 +85,17 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
         by_c = by.reshape(len(some), len(h0), 4, n)[:, :, :3]
         for t in some:
             k = t - first
+            if step is not None:
+                step(g[t], gates[t], to_c[k], dh, dc, by[k])
+                multiply(by[k], weight, dh)
+                continue
             dh += g[t]
             dc += xp.multiply(dh, to_c[k], out=buffer)
             by_c[k] *= dc[:, None]
             by_o[k] *= dh
-            xp.matmul(by[k], weight, out=dh)
+            multiply(by[k], weight, dh)
             dc *= f[k]
-    return [dz, dh, dc, dz.reshape(-1, 4 * n).T @ before(xp, out, h0, reverse).reshape(-1, n)]
+    return [dz, dh, dc, matmul(dz.reshape(-1, 4 * n).T, before(xp, out, h0, reverse).reshape(-1, n))]
 
 
 def lstm_plainly(xp: Any, given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:

@@ -11,6 +11,7 @@ import functools
 import os
 import site
 import sys
+import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
@@ -25,7 +26,8 @@ _NAME = "libdnnl.3.dylib" if sys.platform == "darwin" else "libdnnl.so.3"
 _OLD = ("libdnnl.so.2", "libdnnl.so.1")
 _MAJOR = 3  # version of the API
 _LINE = 64  # bytes of a cache line, with which temporary memory begins
-_SPINS = "10000"  # about 30 us, which bridges the parts of one convolution; the default of 300000 is a millisecond
+_MOST = 512  # plans of a thread and family of ops
+_SPINS = "30000"  # about 90 us, which bridges the parts of an op and short ones after it; the default of 300000 is a millisecond
 
 # Constants of dnnl_types.h and dnnl_config.h; operands of a primitive have numbers.
 _CPU, _IN_ORDER, _FLOAT, _ANY, _FORWARD, _DIRECT, _USER = 1, 1, 3, 1, 64, 1, 1
@@ -34,7 +36,7 @@ _SEQUENTIAL, _OPENMP = 1, 2
 _INVALID, _UNIMPLEMENTED = 2, 3
 SRC, DST, WEIGHTS, BIAS, SCRATCHPAD, DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 1, 17, 33, 41, 80, 129, 145, 161
 
-_P, _I, _Z, _Dims = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_int64 * 12
+_P, _I, _Z, _N, _Dims = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t, ctypes.c_int64, ctypes.c_int64 * 12
 _SIGNATURES: dict[str, tuple] = {
     "engine_create": (_P, _I, _Z),
     "stream_create": (_P, _P, _I),
@@ -54,12 +56,17 @@ _SIGNATURES: dict[str, tuple] = {
     "primitive_create": (_P, _P),
     "primitive_execute": (_P, _P, _I, _P),
     "primitive_destroy": (_P,),
+    "sgemm": (*(ctypes.c_char,) * 2, *(_N,) * 3, ctypes.c_float, _P, _N, _P, _N, ctypes.c_float, _P, _N),
     "reorder_primitive_desc_create": (_P,) * 6,
+    "matmul_primitive_desc_create": (_P,) * 7,
     "convolution_forward_primitive_desc_create": (_P, _P, _I, _I, *(_P,) * 9),
     "convolution_backward_data_primitive_desc_create": (_P, _P, _I, *(_P,) * 9),
     "convolution_backward_weights_primitive_desc_create": (_P, _P, _I, *(_P,) * 10),
 }
 _RESULTS = {"memory_desc_get_size": _Z, "primitive_desc_query_md": _P}
+
+
+_used = threading.local()  # `threads`, the number that OpenMP was told
 
 
 class Unsupported(RuntimeError):
@@ -125,9 +132,17 @@ class Library:
         def __getattr__(self, name: str) -> Any: ...  # the functions of _SIGNATURES
 
     def use_threads(self, n: int) -> None:
-        """Set the number of threads of what this thread executes."""
-        if self._set_threads is not None:
+        """Set the number of threads of what this thread executes: OpenMP has one for each thread."""
+        if self._set_threads is not None and getattr(_used, "threads", 0) != n:
             self._set_threads(n)
+            _used.threads = n
+
+    def multiply(self, n: int, k: int, m: int, order: bytes, line: int, a: int, order_b: bytes, line_b: int, b: int, out: int) -> None:
+        """Write the product of an (n, k) and a (k, m) matrix to the address `out`.
+
+        Of each operand: b"N" for rows in memory or b"T" for those of the transpose, the elements from one to the next, and the address.
+        """
+        _succeed(self.sgemm(order, order_b, n, m, k, 1.0, a, line, b, line_b, 0.0, out, m), self.sgemm)
 
     def described(self, shape: Sequence[int], strides: Sequence[int] | None = None) -> Handle:
         """Describe float32 memory, with strides in elements; without them, in a layout of the library's choice."""
@@ -156,6 +171,11 @@ class Library:
         if kind == DIFF_SRC:
             return made("backward_data", _DIRECT, x, weight, y, *dims, forward)
         return forward if kind == DST else made("backward_weights", _DIRECT, x, weight, None, y, *dims, forward)
+
+    def products(self, a: Handle, b: Handle, out: Handle) -> Handle:
+        """Describe products of matrices, in stacks that are broadcast."""
+        create = self.matmul_primitive_desc_create
+        return Handle(create, self.primitive_desc_destroy, self.engine, a, b, None, out, self._own_scratchpad)
 
     def implementation(self, primitive: Handle) -> str:
         """Return the name of the implementation that the library chose for a described primitive."""
@@ -194,8 +214,8 @@ def found() -> Library | str:
 
 @functools.cache
 def warn(reason: str) -> None:
-    """Warn, once for each reason, that convolutions use NumPy."""
-    warnings.warn(f"oneDNN cannot be used, and convolutions use NumPy, which may be slower: {reason}", stacklevel=2)
+    """Warn, once for each reason, that NumPy computes everything."""
+    warnings.warn(f"oneDNN cannot be used. NumPy computes everything, which may be slower: {reason}", stacklevel=2)
 
 
 def _of_the_system() -> Library | str:
@@ -257,6 +277,23 @@ class Program:
             self._set(memory, start + offset)
         for primitive, n, arguments, _ in self._steps:
             _succeed(self._execute(primitive, self._stream, n, arguments), self._execute)
+
+
+class Plans(threading.local):
+    """What a thread has planned, by signature, the oldest dropped: memory objects are not made for two threads at a time."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple, Any] = {}
+
+    def get(self, signature: tuple, make: Callable, library: Any) -> Any:
+        """Return what was planned for the signature, by `make(signature, library)` at its first time."""
+        try:
+            return self._made[signature]
+        except KeyError:
+            if len(self._made) >= _MOST:
+                self._made.pop(next(iter(self._made)))
+            plan = self._made[signature] = make(signature, library)
+            return plan
 
 
 def _reorder(library: Library, source: Any, target: Any) -> Handle:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from . import gemm
 from .elimination import finite, pivots_of, substituted
 from .reference import module_of, new_zeros
 
@@ -16,11 +17,20 @@ from .reference import module_of, new_zeros
 def matmul(a: Any, b: Any) -> Any:
     """Matrix product; (*, n, m) by a single matrix is one 2-d product."""
     if a.ndim == 2 and b.ndim == 2:
-        return a.dot(b)  # saves the 0.45 us that `matmul` takes to choose its loop
+        found = gemm.product(a, b) if a.size * b.shape[1] >= gemm.LEAST else None
+        return a.dot(b) if found is None else found  # saves the 0.45 us that `matmul` takes to choose its loop
     if a.ndim > 2 and b.ndim == 2 and a.size and a.shape[-1] == b.shape[0]:
-        return (a.reshape(-1, a.shape[-1]) @ b).reshape(*a.shape[:-1], b.shape[1])
+        return matmul(a.reshape(-1, a.shape[-1]), b).reshape(*a.shape[:-1], b.shape[1])
+    if a.ndim > 1 < b.ndim and a.size * b.shape[-1] >= gemm.LEAST and (found := gemm.products(a, b)) is not None:
+        return found
     out = a @ b
     return out if out.ndim < 3 or out.flags.c_contiguous else out.copy()  # a batched result would follow the memory order of `a`
+
+
+def multiply(a: Any, b: Any, out: Any) -> None:
+    """Write the product of two matrices into a C-contiguous matrix."""
+    if a.size * b.shape[1] < gemm.LEAST or gemm.product(a, b, out) is None:
+        module_of(out).matmul(a, b, out=out)
 
 
 def linear(x: Any, weight: Any, bias: Any = None, product: Callable = matmul) -> Any:
