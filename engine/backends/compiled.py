@@ -514,33 +514,37 @@ def lstm_step(given, c, z, new, h):
     """From the input's part of the gates, the state c, and minus the state's part of the gates in z: the gates in z, the next c and h."""
     _in_wide_vectors()
     n = c.shape[1]
-    for k in range(len(z)):
-        row, beside, old, state, out = z[k], given[k], c[k], new[k], h[k]
+    for k in range(len(z)):  # each loop from 0, which Numba needs to see that no index is negative, and to make vectors
         for j in range(2 * n):
-            row[j] = _sigmoid(beside[j] - row[j])
-        for j in range(2 * n, 3 * n):
-            row[j] = _tanh(beside[j] - row[j])
-        for j in range(3 * n, 4 * n):
-            row[j] = _sigmoid(beside[j] - row[j])
+            z[k, j] = _sigmoid(given[k, j] - z[k, j])
         for j in range(n):
-            state[j] = row[n + j] * old[j] + row[j] * row[2 * n + j]
+            z[k, 2 * n + j] = _tanh(given[k, 2 * n + j] - z[k, 2 * n + j])
         for j in range(n):
-            out[j] = row[3 * n + j] * _tanh(state[j])
+            z[k, 3 * n + j] = _sigmoid(given[k, 3 * n + j] - z[k, 3 * n + j])
+        for j in range(n):
+            new[k, j] = z[k, n + j] * c[k, j] + z[k, j] * z[k, 2 * n + j]
+        for j in range(n):
+            h[k, j] = z[k, 3 * n + j] * _tanh(new[k, j])
 
 
 @_kernel(_rows, _rows, _rows, _rows, _rows)
 def lstm_slopes(gates, old, cells, by, to_c):
     """The factors of the gradients of c (for i, f, g) and of h (for o) in those of the gates, and of that of h in that of c."""
+    _in_wide_vectors()
     n = cells.shape[1]
-    for k in range(len(gates)):
-        row, before, state, out, through = gates[k], old[k], cells[k], by[k], to_c[k]
+    for k in range(len(gates)):  # a loop for each result, since LLVM compares the places of few arrays only before it makes vectors
         for j in range(n):
-            i, f, g, o, t = row[j], row[n + j], row[2 * n + j], row[3 * n + j], _tanh(state[j])
-            out[j] = (_ONE - i) * i * g
-            out[n + j] = (_ONE - f) * f * before[j]
-            out[2 * n + j] = (_ONE - g * g) * i
-            out[3 * n + j] = (_ONE - o) * o * t
-            through[j] = (_ONE - t * t) * o
+            by[k, j] = (_ONE - gates[k, j]) * gates[k, j] * gates[k, 2 * n + j]
+        for j in range(n):
+            by[k, n + j] = (_ONE - gates[k, n + j]) * gates[k, n + j] * old[k, j]
+        for j in range(n):
+            by[k, 2 * n + j] = (_ONE - gates[k, 2 * n + j] * gates[k, 2 * n + j]) * gates[k, j]
+        for j in range(n):
+            to_c[k, j] = _tanh(cells[k, j])
+        for j in range(n):
+            by[k, 3 * n + j] = (_ONE - gates[k, 3 * n + j]) * gates[k, 3 * n + j] * to_c[k, j]
+        for j in range(n):
+            to_c[k, j] = (_ONE - to_c[k, j] * to_c[k, j]) * gates[k, 3 * n + j]
 
 
 @_kernel(_rows, _rows, _rows, _rows, _rows, _rows)
@@ -549,13 +553,16 @@ def lstm_back_step(g, gates, to_c, dh, dc, by):
     n = dc.shape[1]
     for k in range(len(g)):
         for j in range(n):
-            slope = dh[k, j] + g[k, j]
-            through = dc[k, j] + slope * to_c[k, j]
-            by[k, j] *= through
-            by[k, n + j] *= through
-            by[k, 2 * n + j] *= through
-            by[k, 3 * n + j] *= slope
-            dc[k, j] = through * gates[k, n + j]
+            dh[k, j] += g[k, j]
+        for j in range(n):
+            by[k, 3 * n + j] *= dh[k, j]
+        for j in range(n):
+            dc[k, j] += dh[k, j] * to_c[k, j]
+        for part in range(3):
+            for j in range(n):
+                by[k, part * n + j] *= dc[k, j]
+        for j in range(n):
+            dc[k, j] *= gates[k, n + j]
 
 
 # -- normal samples ------------------------------------------------------------------------------------------------------------
