@@ -283,16 +283,16 @@ class Plans(threading.local):
     """What a thread has planned, by signature, the oldest dropped: memory objects are not made for two threads at a time."""
 
     def __init__(self) -> None:
-        self._made: dict[tuple, Any] = {}
+        self.made: dict[tuple, Any] = {}
 
     def get(self, signature: tuple, make: Callable, library: Any) -> Any:
         """Return what was planned for the signature, by `make(signature, library)` at its first time."""
         try:
-            return self._made[signature]
+            return self.made[signature]
         except KeyError:
-            if len(self._made) >= _MOST:
-                self._made.pop(next(iter(self._made)))
-            plan = self._made[signature] = make(signature, library)
+            if len(self.made) >= _MOST:
+                self.made.pop(next(iter(self.made)))
+            plan = self.made[signature] = make(signature, library)
             return plan
 
 

@@ -12,18 +12,19 @@ def described() -> str:
     blas = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
     rows = {
         "elementwise, reductions, pools": f"NumPy {numpy.__version__}",
-        "matrix products": f"{blas.get('name', 'NumPy')} {blas.get('version', '')}".strip(),
+        "matrix products": _large(f"{blas.get('name', 'NumPy')} {blas.get('version', '')}".strip()),
+        "convolutions": _large("NumPy"),
         "compound ops, Adam, randn": fused.status(),
-        "convolutions": _convolutions(),
         "threads": str(threads.count()),
     }
     return "".join(f"{name:30} {told}\n" for name, told in rows.items())
 
 
-def _convolutions() -> str:
+def _large(others: str) -> str:
+    """Say what computes ops of which oneDNN takes the large ones of float32, and `others` the rest."""
     library = onednn.found()
     if isinstance(library, str):
-        return f"NumPy; no oneDNN: {library}"
+        return f"{others}; no oneDNN: {library}"
     if not mkldnn.enabled:
-        return f"NumPy; oneDNN {library.version} is switched off: engine.backends.mkldnn.enabled is False"
-    return f"oneDNN {library.version} for large ones of float32 ({library.file}), NumPy for the others"
+        return f"{others}; oneDNN {library.version} is switched off: engine.backends.mkldnn.enabled is False"
+    return f"oneDNN {library.version} for large ones of float32 ({library.file}), {others} for the others"

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import threads
 
-SHARE = 1 << 17  # elements, of one thread at least: waking a thread takes about 30 us
+SHARE = 1 << 18  # elements, of one thread at least: waking a thread takes about 30 us
 _pool: ThreadPoolExecutor | None = None
 
 

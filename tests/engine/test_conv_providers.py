@@ -25,7 +25,7 @@ def provider(request, monkeypatch):
     """Each provider in turn, for convolutions of any size."""
     monkeypatch.setattr(mkldnn, "enabled", request.param == "onednn")
     monkeypatch.setattr(dnn, "_LEAST", 0)
-    monkeypatch.setattr(dnn, "_thread", dnn._Thread())
+    monkeypatch.setattr(dnn, "_plans", onednn.Plans())
     if request.param == "onednn" and not mkldnn.is_available():
         pytest.skip("needs the extra `fast`")
     return request.param
@@ -36,7 +36,7 @@ onednn_only = pytest.mark.parametrize("provider", ["onednn"], indirect=True)
 
 def used(provider: str) -> bool:
     """Whether it was this provider that computed."""
-    return any(dnn._thread.plans.values()) == (provider == "onednn")
+    return any(dnn._plans.made.values()) == (provider == "onednn")
 
 
 def plain(x, w, stride, pads, dilation, groups, g=None):
@@ -231,16 +231,16 @@ def test_the_switch_and_the_size(provider, monkeypatch):
         small()
     monkeypatch.setattr(dnn, "_LEAST", 1 << 18)
     small()
-    assert not dnn._thread.plans
+    assert not dnn._plans.made
     small((2, 8, 32, 32))
-    assert len(dnn._thread.plans) == 1
+    assert len(dnn._plans.made) == 1
 
 
 @onednn_only
 def test_the_oldest_plans_are_dropped(provider, monkeypatch):
-    monkeypatch.setattr(dnn, "_MOST", 3)
+    monkeypatch.setattr(onednn, "_MOST", 3)
     sums = [small((n, 8, 6, 6)).sum() for n in (*range(1, 8), 1)]
-    assert sums == [n * 8 * 16 * 72 for n in (*range(1, 8), 1)] and len(dnn._thread.plans) == 3
+    assert sums == [n * 8 * 16 * 72 for n in (*range(1, 8), 1)] and len(dnn._plans.made) == 3
 
 
 @onednn_only
@@ -249,7 +249,7 @@ def test_all_threads_follow_the_count(provider):
 
     def convolve(name):
         small()
-        found[name] = (onednn.found()._c.omp_get_max_threads(), [signature.threads for signature in dnn._thread.plans])
+        found[name] = (onednn.found()._c.omp_get_max_threads(), [signature.threads for signature in dnn._plans.made])
 
     try:
         for count in (2, 1):
@@ -272,7 +272,7 @@ def test_all_threads_follow_the_count(provider):
 )
 def test_a_library_that_cannot_be_used(file, words, monkeypatch):
     monkeypatch.setenv("GRADIENT_WORKBENCH_ONEDNN", file)
-    with pytest.warns(UserWarning, match=f"oneDNN cannot be used, and convolutions use NumPy.*({words})"):
+    with pytest.warns(UserWarning, match=f"oneDNN cannot be used. NumPy computes everything.*({words})"):
         assert isinstance(onednn.found.__wrapped__(), str)
 
 
@@ -287,7 +287,7 @@ def test_no_library(monkeypatch, capsys):
     monkeypatch.setenv("GRADIENT_WORKBENCH_ONEDNN", "off")
     monkeypatch.setattr(onednn, "found", onednn.found.__wrapped__)
     monkeypatch.setattr(dnn, "_LEAST", 0)
-    monkeypatch.setattr(dnn, "_thread", dnn._Thread())
+    monkeypatch.setattr(dnn, "_plans", onednn.Plans())
     assert small().sum() == 2 * 8 * 16 * 72 and used("numpy") and not mkldnn.is_available()
     engine.show_config()
     assert "NumPy; no oneDNN: switched off by GRADIENT_WORKBENCH_ONEDNN" in capsys.readouterr().out
