@@ -1,7 +1,8 @@
 """The choice between kernels compiled by Numba (`compiled.py`), if it is installed, and NumPy.
 
-Compiling them takes about 20 seconds, and so it is a step of its own: `python -m engine.backends`. Numba keeps them on disk. A process
-loads them at its first op on LEAST elements; without them NumPy computes everything. GRADIENT_WORKBENCH_KERNELS=numpy leaves them out.
+A process loads them at its first op on LEAST elements. If Numba has not yet kept them on disk, it compiles them then, which takes 10 to
+20 seconds once for an installation; `python -m engine.backends` does so beforehand. All processes compute with them or none does, so that
+they agree to the bit. GRADIENT_WORKBENCH_KERNELS=numpy leaves them out.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 import importlib.util
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -66,8 +68,17 @@ def each_row(name: str, axis: int, *arrays: Any) -> Any:
 
 def _load() -> Any:
     global _kernels
-    wanted = os.environ.get("GRADIENT_WORKBENCH_KERNELS") != "numpy"
-    _kernels = importlib.import_module(f"{__package__}.compiled") if wanted and built() else False
+    if os.environ.get("GRADIENT_WORKBENCH_KERNELS") == "numpy" or not installed():
+        _kernels = False
+        return False
+    if not built():
+        told = "engine: Numba compiles the kernels of the CPU, once for this installation (GRADIENT_WORKBENCH_KERNELS=numpy goes without)"
+        print(told, file=sys.stderr, flush=True)
+    try:
+        _kernels = build()
+    except (OSError, RuntimeError) as error:
+        warnings.warn(f"the compiled kernels cannot be kept or loaded. NumPy computes everything, which is slower: {error}", stacklevel=2)
+        _kernels = False
     return _kernels
 
 
@@ -86,7 +97,7 @@ def status() -> str:
         return "NumPy (GRADIENT_WORKBENCH_KERNELS=numpy)"
     if not installed():
         return "NumPy (Numba is not installed)"
-    return "Numba" if built() else f"NumPy (the kernels are not compiled: run python -m {__package__})"
+    return "Numba" if built() else f"Numba, which compiles its kernels at their first use (or now: python -m {__package__})"
 
 
 def _mark() -> Path:
@@ -97,9 +108,13 @@ def _mark() -> Path:
     return (beside if os.access(beside, os.W_OK) else Path.home() / ".cache" / "gradient-workbench") / name
 
 
-def build() -> None:
-    """Compile all kernels into Numba's cache, or load them from it. Raises ImportError if Numba is not installed."""
-    importlib.import_module(f"{__package__}.compiled")
-    mark = _mark()
-    mark.parent.mkdir(parents=True, exist_ok=True)
-    mark.touch()
+def build() -> Any:
+    """Return the kernels, compiled into Numba's cache or loaded from it.
+
+    Raises ImportError if Numba is not installed, OSError or RuntimeError if there is no place to keep them.
+    """
+    kernels = importlib.import_module(f"{__package__}.compiled")
+    if not (mark := _mark()).exists():
+        mark.parent.mkdir(parents=True, exist_ok=True)
+        mark.touch()
+    return kernels

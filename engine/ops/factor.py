@@ -251,8 +251,11 @@ _Triangular = result_type("triangular_solve", ("solution", "cloned_coefficient")
 @composite(method=True)
 def triangular_solve(b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> Any:
     """Solve `A @ X == b` (`A.mT` with `transpose`) for a triangular A; returns X and a copy of A. Old form of `linalg.solve_triangular`."""
-    if b.ndim < 2:
-        raise RuntimeError(f"triangular_solve: Expected b to have at least 2 dimensions, but it has {b.ndim} dimensions instead")
+    for name, x in (("b", b), ("A", A)):
+        if x.ndim < 2:
+            raise RuntimeError(f"triangular_solve: Expected {name} to have at least 2 dimensions, but it has {x.ndim} dimensions instead")
+    if b.dtype is not A.dtype:
+        raise RuntimeError(f"triangular_solve: Expected b and A to have the same dtype, but found b of type {b.dtype} and A of type {A.dtype} instead.")
     lead = broadcast_shapes(tuple(A.shape[:-2]), tuple(b.shape[:-2]))
     wide, b = expand(A, (*lead, *A.shape[-2:])), expand(b, (*lead, *b.shape[-2:]))
     found = solve_triangular(wide.mT if transpose else wide, b, upper=upper != transpose, unitriangular=unitriangular)

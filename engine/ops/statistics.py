@@ -81,9 +81,9 @@ def dist(input, other, p=2):
 def renorm(input, p, dim, maxnorm):
     """Slices of a dimension, scaled down to a p-norm of at most `maxnorm`."""
     if isinstance(p, complex): raise RuntimeError("renorm: p must be real-valued")
-    if p <= 0: raise RuntimeError("renorm: non-positive-norm not supported")
+    if not p > 0: raise RuntimeError("renorm: non-positive-norm not supported")
     if isinstance(maxnorm, complex): raise RuntimeError("renorm: maxnorm must be real-valued")
-    if maxnorm < 0: raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
+    if not maxnorm >= 0: raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm}")
     if input.ndim < 2: raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {input.ndim} dimensions")
     d = wrap_dim(dim, input.ndim)
     wide = input.float() if input.dtype.itemsize == 2 and input.is_floating_point() else input  # half precision may not hold the norm

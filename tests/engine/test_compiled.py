@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -144,6 +148,24 @@ def test_normal_samples_are_the_same_bits(plainly: Callable, used: list[str]) ->
     assert used == ["box_muller"] * 3
 
 
+def test_exp_where_it_ends() -> None:
+    ends = [-numpy.inf, -1e30, -200, -104, -103.5, -103, -95, -88, -87, -1e-30, 0, 1e-30, 1, 88, 88.72, 88.73, 89, 200, numpy.inf, numpy.nan]
+    x = numpy.resize(numpy.array(ends, "f4"), 4100)
+    with numpy.errstate(over="ignore", under="ignore"):
+        expected = numpy.exp(x.astype(float)).astype("f4")
+        numpy.testing.assert_allclose(engine.from_numpy(x).exp().numpy(), expected, rtol=3e-7, atol=3e-45)
+
+
+def test_softmax_of_masked_and_broken_rows(plainly: Callable) -> None:
+    x = _random(0, (ROWS, WIDTH))
+    x[:60][numpy.triu(numpy.ones((60, WIDTH), bool), 1)] = -numpy.inf
+    x[61], x[62, 3], x[63, 3], x[64, :] = -numpy.inf, numpy.nan, numpy.inf, -1e30
+    x[65, ::2], x[66] = -numpy.nan, numpy.linspace(-150, 150, WIDTH)
+    for op in (lambda x: x.softmax(-1), lambda x: x.log_softmax(-1), lambda x: x.logsumexp(-1)):
+        found, expected = (run(lambda: op(engine.from_numpy(x)).numpy()) for run in (lambda f: f(), plainly))
+        numpy.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
 @grouped("name", ["Adam", "AdamW"])
 def test_adam(name: str, plainly: Callable, used: list[str]) -> None:
     def trained() -> numpy.ndarray:
@@ -172,3 +194,31 @@ def test_the_status_says_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fused.status() == "Numba"
     monkeypatch.setattr(fused, "installed", lambda: False)
     assert fused.status() == "NumPy (Numba is not installed)"
+
+
+def test_kernels_that_cannot_be_kept_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRADIENT_WORKBENCH_KERNELS", raising=False)
+    monkeypatch.setattr(fused, "_kernels", None)
+
+    def refused() -> None:
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(fused, "build", refused)
+    with pytest.warns(UserWarning, match="cannot be kept or loaded. NumPy computes everything, which is slower: .*no locator"):
+        assert fused.kernel("exp", numpy.zeros(fused.LEAST, "f4")) is None
+    assert fused.kernel("exp", numpy.zeros(fused.LEAST, "f4")) is None  # and no second warning
+
+
+@pytest.mark.long
+def test_the_first_large_op_compiles_the_kernels_once(tmp_path: Path) -> None:
+    def told(program: str, kernels: str = "") -> tuple[str, str]:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "GRADIENT_WORKBENCH_KERNELS": kernels}
+        run = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+        return run.stdout, run.stderr
+
+    program = "import engine; engine.ones(4096).exp(); from engine.backends import fused; print(fused.status(), bool(fused._kernels))"
+    assert told(program, "numpy") == ("NumPy (GRADIENT_WORKBENCH_KERNELS=numpy) False\n", "")
+    assert told(program.replace("4096", "4095"))[0].startswith("Numba, which compiles its kernels at their first use")
+    out, err = told(program)
+    assert out == "Numba True\n" and err.startswith("engine: Numba compiles the kernels of the CPU, once") and err.count("\n") == 1
+    assert told(program) == ("Numba True\n", "")
