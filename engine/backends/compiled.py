@@ -227,6 +227,18 @@ def elu_input(g, x, alpha, out):
         out[i] = low if x[i] <= _ZERO else g[i]
 
 
+@_kernel(_flat, _flat, _flat)
+def relu_input(g, y, out):
+    for i in range(g.size):
+        out[i] = _ZERO if y[i] <= _ZERO else g[i]
+
+
+@_kernel(_flat, _flat, _flat)
+def tanh_input(g, y, out):
+    for i in range(g.size):
+        out[i] = g[i] * (_ONE - y[i] * y[i])
+
+
 @_kernel(_flat, _real, _flat)
 def leaky_relu(x, slope, out):
     slope = F(slope)
@@ -358,6 +370,18 @@ def add_rows(x, places, out):
         row, into = x[i], out[places[i]]
         for j in range(row.size):
             into[j] += row[j]
+
+
+@_kernel(_rows, types.Array(types.uint8, 2, "C"), _cube)
+def scatter_squares(x, places, out):
+    """Write each element to its place (row-major) in a square of 2 by 2, zeros beside it; `out` has pairs of rows."""
+    for i in range(len(x)):
+        for k in range(2):
+            for j in range(out.shape[2]):
+                out[i, k, j] = _ZERO
+        for j in range(x.shape[1]):
+            place = numpy.int64(places[i, j])
+            out[i, place >> 1, 2 * j + (place & 1)] = x[i, j]
 
 
 # -- normalization -------------------------------------------------------------------------------------------------------------

@@ -12,9 +12,11 @@ from typing import Any
 import numpy
 
 from ..base.errors import Refused
+from . import fused
 from .elementwise import kept
 from .reference import accumulate, module_of
 from .windows import Windows, place_pool
+from .workers import share
 
 
 def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> tuple:
@@ -76,6 +78,10 @@ def tap_scatter(
     at = place_pool(size[-n:], kernel, stride, padding, dilation, ceil_mode)
     xp = module_of(g)
     wide = (xp.empty if at.tiles else xp.zeros)((*size[:-n], *at.padded), g.dtype)
+    if at.kernel == (2, 2) and at.tiles and at.bare and taps.flags.c_contiguous and (run := fused.kernel("scatter_squares", wide, g)):
+        width = g.shape[-1]
+        share(run, (g.reshape(-1, width), taps.reshape(-1, width)), last=(wide.reshape(-1, 2, 2 * width),))
+        return wide
     for i, tap in enumerate(at.taps):
         if at.disjoint:
             kept(g, taps == i, wide[tap])

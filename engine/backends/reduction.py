@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from ..base.errors import Refused
-from . import fused
+from . import fused, gemm
 from .elementwise import logaddexp
 from .reference import _along, broadcast_to, module_of
 
@@ -66,8 +66,11 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> 
             return out[..., None] if keepdims else out
         if axes == tuple(range(n - 1)) and n > 1 and m:
             rows = x.reshape(-1, m)
-            out = ones_of(x.dtype, len(rows)) @ rows if m < 128 else numpy.add.reduce(rows, 0)
-            return out.reshape((1,) * (n - 1) + (m,)) if keepdims else out
+            ones = ones_of(x.dtype, len(rows))
+            out = gemm.product(ones[None], rows) if x.size >= gemm.LEAST else None
+            if out is None:
+                out = ones @ rows if m < 128 else numpy.add.reduce(rows, 0)
+            return out.reshape((1,) * (n - 1) + (m,)) if keepdims else out.reshape(m)
     return _add_reduce(x, axis, dtype, None, keepdims)
 
 

@@ -17,6 +17,8 @@ from .reduction import sum
 
 # (op, "forward" or a rule) -> a function of the arrays and attributes that it names; None where the op's text must run
 FORMS: dict[tuple[str, str], Callable] = {
+    ("relu", "d_input"): lambda g, out: each("relu_input", g, out),
+    ("tanh", "d_input"): lambda g, out: each("tanh_input", g, out),
     ("sigmoid", "d_input"): lambda g, out: each("sigmoid_input", g, out),
     ("silu", "d_input"): lambda g, input: each("silu_input", g, input),
     ("gelu", "d_input"): lambda g, input, approximate: each("gelu_tanh_input" if approximate == "tanh" else "gelu_input", g, input),

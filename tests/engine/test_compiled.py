@@ -27,6 +27,9 @@ PLACES = engine.tensor([[(i + 3 * j) % WIDTH for j in range(WIDTH)] for i in ran
 OPS: dict[str, tuple[Callable[..., Any], tuple]] = {  # name -> the op, and the shapes of what it takes after a matrix
     "exp": (lambda x: x.exp(), ()),
     "sigmoid": (lambda x: x.sigmoid(), ()),
+    "relu": (lambda x: x.relu(), ()),
+    "tanh": (lambda x: x.tanh(), ()),
+    "max_pool2d": (lambda x: F.max_pool2d(x[:66, :64].reshape(2, 3, 22, 32), 2), ()),
     "silu": (F.silu, ()),
     "gelu": (F.gelu, ()),
     "gelu tanh": (lambda x: F.gelu(x, approximate="tanh"), ()),
