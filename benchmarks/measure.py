@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 REMOVED = {k: os.environ.pop(k) for k in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if k in os.environ}
 THREADS = int(os.environ.get("BENCHMARK_THREADS", "1"))
@@ -76,7 +77,7 @@ def numpy_only(f: Callable) -> Callable:
     """The same call with what the engine computes without optional libraries."""
 
     def call() -> Any:
-        with engine.backends.mkldnn.flags(enabled=False):
+        with engine.backends.mkldnn.flags(enabled=False), mock.patch("engine.backends.fused._kernels", False):
             return f()
 
     return call

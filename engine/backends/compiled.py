@@ -30,7 +30,7 @@ def _kernel(*arguments: Any, flags: frozenset = frozenset(("contract", "reassoc"
 
 @intrinsic
 def _in_wide_vectors(context: Any) -> Any:
-    """Let the kernel that calls this use vectors of 512 bits, if the processor has them: LLVM takes 256 unless it is told otherwise."""
+    """Let the kernel that calls this use vectors of 512 bits, if the processor has them; by default LLVM uses 256."""
 
     def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
         set.add(builder.function.attributes, '"prefer-vector-width"="512"')  # `attributes.add` takes the names that llvmlite knows
@@ -258,7 +258,7 @@ def leaky_relu_input(g, x, slope, out):
 
 @_inline
 def _ordered(bits: Any) -> Any:
-    """The bits of a float32 as an integer of the same order, and back; unlike numbers, of which one may be nan, integers are compared in vectors."""
+    """The bits of a float32 as an integer of the same order, and back: LLVM vectorizes the maximum of integers, which are never nan."""
     return numpy.int32(bits ^ numpy.int32(numpy.int32(bits >> numpy.int32(31)) & _MAGNITUDE))
 
 
@@ -573,7 +573,7 @@ def lstm_slopes(gates, old, cells, by, to_c):
 
 @_kernel(_rows, _rows, _rows, _rows, _rows, _rows)
 def lstm_back_step(g, gates, to_c, dh, dc, by):
-    """A step of the gradients: those of h and c (of c also before this step) from those of the step after; `by` has factors, then gradients."""
+    """One step back: the gradients of h and c. `by` holds the factors of `lstm_slopes`, then the gradients of the gates."""
     n = dc.shape[1]
     for k in range(len(g)):
         for j in range(n):

@@ -16,11 +16,13 @@ _plans = Plans()
 
 
 def product(a: Any, b: Any, out: Any = None) -> Any:
-    """Return `a @ b` for an (n, k) and a (k, m) matrix, in `out` if given, C-contiguous; None if oneDNN does not take them, or is not there."""
+    """Return `a @ b` for an (n, k) and a (k, m) matrix, in `out` if given; None if oneDNN does not compute it."""
     if (library := _for(a, b)) is None or (one := _rows(a)) is None or (two := _rows(b)) is None:
         return None
     if out is None:
         out = numpy.empty((len(a), b.shape[1]), F32)
+    elif out.shape != (len(a), b.shape[1]) or out.dtype != F32 or not out.flags.carray:
+        return None
     library.use_threads(onednn.thread_count())
     library.multiply(*a.shape, b.shape[1], *one, *two, out.__array_interface__["data"][0])
     return out

@@ -28,7 +28,7 @@ def matmul(a: Any, b: Any) -> Any:
 
 
 def multiply(a: Any, b: Any, out: Any) -> None:
-    """Write the product of two matrices into a C-contiguous matrix."""
+    """Write the product of two matrices into `out`."""
     if a.size * b.shape[1] < gemm.LEAST or gemm.product(a, b, out) is None:
         module_of(out).matmul(a, b, out=out)
 

@@ -134,6 +134,16 @@ def test_the_result_is_written_where_it_was_asked_for():
     numpy.testing.assert_allclose(out, a.astype(float) @ b, rtol=1e-5, atol=1e-4)
 
 
+def test_where_it_cannot_be_written_numpy_writes_or_refuses():
+    a, b = numbers(64, 80), numbers(80, 96)
+    room = numpy.zeros((96, 64), numpy.float32).T
+    products.multiply(a, b, room)
+    products.multiply(a, b, wide := numpy.zeros((64, 96)))
+    numpy.testing.assert_allclose(room, wide, rtol=1e-5, atol=1e-4)
+    with pytest.raises(ValueError, match="out"):
+        products.multiply(a, b, numpy.zeros((96, 64), numpy.float32))
+
+
 def test_threads_have_their_own_plans_and_one_count():
     a, b = numbers(8, 64, 64), numbers(8, 64, 64)
     expected, before = gemm.products(a, b), engine.get_num_threads()
@@ -162,7 +172,11 @@ def test_training_gives_the_same_with_and_without():
 
     def trained() -> list[numpy.ndarray]:
         engine.manual_seed(0)
-        layers = [engine.nn.Linear(128, 128), engine.nn.MultiheadAttention(128, 4, batch_first=True), engine.nn.LSTM(128, 128, batch_first=True)]
+        layers = [
+            engine.nn.Linear(128, 128),
+            engine.nn.MultiheadAttention(128, 4, batch_first=True),
+            engine.nn.LSTM(128, 128, batch_first=True),
+        ]
         x = engine.randn(8, 32, 128, requires_grad=True)
         y = layers[0](x)
         y = layers[2](layers[1](y, y, y)[0])[0]
