@@ -1,4 +1,4 @@
-"""Kernels compiled by Numba: one pass over memory where NumPy takes several. The only module that imports Numba; see `fused`.
+"""Kernels compiled by Numba: one pass over memory where NumPy takes several. It and `team` alone import Numba; see `fused`.
 
 All take C-contiguous arrays, float32 unless said otherwise, write into their last arguments and hold no lock, so that threads can share the
 work. Importing this module compiles those that are not in Numba's cache on disk.
@@ -16,7 +16,9 @@ from numpy import float32 as F
 
 from .elementwise import CDF, CDF_END
 from .kernels_random import COS_SIN, LN2, LOG, QUARTER_PI
+from .team import Team
 
+teams: list[Team] = []  # one for each kernel
 _real = types.float64  # of a number, which becomes float32 inside
 _flat, _rows, _cube = (types.Array(types.float32, n, "C") for n in (1, 2, 3))
 _places, _places2 = (types.Array(types.int64, n, "C") for n in (1, 2))
@@ -24,8 +26,15 @@ _inline = njit(fastmath={"contract"}, error_model="numpy")  # no reordering: the
 
 
 def _kernel(*arguments: Any, flags: frozenset = frozenset(("contract", "reassoc"))) -> Any:
-    """Compile for these arguments, with sums in any order; loaded from the cache if it is there."""
-    return njit([types.void(*arguments)], cache=True, nogil=True, fastmath=set(flags), error_model="numpy")
+    """Compile for these arguments, with sums in any order, or load it from the cache. `kernel.team` calls it from several threads."""
+
+    def compiled(fn: Any) -> Any:
+        kernel = njit([types.void(*arguments)], cache=True, nogil=True, fastmath=set(flags), error_model="numpy")(fn)
+        kernel.team = Team(kernel, arguments)
+        teams.append(kernel.team)
+        return kernel
+
+    return compiled
 
 
 @intrinsic

@@ -13,6 +13,7 @@ from typing import Any
 from . import threads
 
 SHARE = 1 << 18  # elements, of one thread at least: waking a thread takes about 30 us
+SHARE_OF_TEAM = 1 << 15  # elements, of one of OpenMP's threads: see `team`
 _pool: ThreadPoolExecutor | None = None
 
 
@@ -22,7 +23,10 @@ def share(run: Callable, rows: tuple, *rest: Any, last: tuple = (), work: int = 
     `work` is the number of elements; by default that of the first array.
     """
     global _pool
-    parts = min(len(rows[0]), (work or rows[0].size) // SHARE)
+    work, team = work or rows[0].size, getattr(run, "team", None)
+    if team is not None and (parts := min(len(rows[0]), work // SHARE_OF_TEAM, threads.count())) > 1 and team(rows, rest, last, parts):
+        return
+    parts = min(len(rows[0]), work // SHARE)
     if parts < 2 or (parts := min(parts, threads.count())) < 2:
         run(*rows, *rest, *last)
         return

@@ -13,12 +13,14 @@ import numpy
 import pytest
 
 import engine
-from engine.backends import fused, threads, workers
+from engine.backends import fused, mkldnn, threads, workers
 from engine.backends import slopes as forms
 from engine.nn import functional as F
 from grouping import grouped
 
 pytest.importorskip("numba")
+
+from engine.backends.team import Team
 
 ROWS, WIDTH = 67, 65  # more than fused.LEAST elements, and no multiple of a vector's
 CLASSES = engine.tensor([i * 7 % WIDTH for i in range(ROWS)])
@@ -205,13 +207,53 @@ def test_adam(name: str, plainly: Callable, used: list[str]) -> None:
     assert used == ["adam"] * 3
 
 
-def test_threads_share_large_arrays(monkeypatch: pytest.MonkeyPatch, plainly: Callable) -> None:
+@pytest.mark.parametrize("team", [True, False])
+def test_threads_share_large_arrays(team: bool, monkeypatch: pytest.MonkeyPatch, plainly: Callable) -> None:
+    """OpenMP's threads, and Python's where there are none of OpenMP; more of them than lines, and with parts of different sizes."""
+    if team and not mkldnn.is_available():
+        pytest.skip("needs oneDNN")
+    answers = []
+    call = Team.__call__
+
+    def told(self: Team, *given: Any) -> bool:
+        answers.append(call(self, *given))
+        return answers[-1]
+
+    monkeypatch.setattr(Team, "__call__", told)
+    monkeypatch.setattr(mkldnn, "enabled", team)
     monkeypatch.setattr(workers, "SHARE", 1 << 10)
+    monkeypatch.setattr(workers, "SHARE_OF_TEAM", 1 << 10)
     monkeypatch.setattr(threads, "count", lambda: 3)
-    for op, *shapes in ((OPS["gelu"][0],), (OPS["softmax"][0],), (OPS["layer_norm"][0], (WIDTH,), (WIDTH,))):
+    for name, (op, shapes) in OPS.items():
+        if name == "softplus":  # numbers beside arrays; one line only
+            op = lambda x: F.softplus(x.reshape(1, -1), 2.0, 3.0)  # noqa: E731
         arrays = [_random(0, (ROWS, WIDTH)), *[_random(1, shape) for shape in shapes]]
         for a, b in zip(_computed(op, *arrays), plainly(_computed, op, *arrays), strict=True):
-            assert numpy.allclose(a, b, rtol=2e-5, atol=2e-5)
+            assert numpy.allclose(a, b, rtol=2e-5, atol=2e-5), name
+    assert set(answers) == {team}
+
+
+def test_a_team_takes_the_arrays_only_that_its_kernel_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, wide = numpy.zeros(1 << 17, "f4"), numpy.zeros(1 << 18, "f4")
+    kernel = fused.kernel("exp", x)
+    assert kernel is not None
+    monkeypatch.setattr(threads, "count", lambda: 2)
+    for other in (x.astype("f8"), wide[::2], x.reshape(2, -1), list(x)):
+        assert not kernel.team((x,), (), (other,), 2) and not kernel.team((other,), (), (x,), 2)
+    assert not x.any() and not wide.any()
+
+
+def test_in_a_forked_process_no_team_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, out = _random(0, (1 << 17,)), numpy.empty(1 << 17, "f4")
+    kernel = fused.kernel("exp", x)
+    assert kernel is not None
+    monkeypatch.setattr(threads, "count", lambda: 2)
+    workers.share(kernel, (x,), last=(out,))
+    child = os.fork()
+    if child == 0:  # OpenMP's threads have stayed in the parent
+        workers.share(kernel, (x,), last=(out,))
+        os._exit(0 if not kernel.team((x,), (), (out,), 2) and numpy.allclose(out, numpy.exp(x)) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_the_status_says_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:

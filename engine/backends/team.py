@@ -1,0 +1,105 @@
+"""A compiled kernel in OpenMP's threads, which come with oneDNN: they wait for the next call in a loop, so that it costs a few microseconds
+to begin, where it takes 40 to wake a thread of Python.
+
+Imported by `compiled` alone.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy
+from numba import carray, cfunc, types
+from numba.extending import intrinsic
+
+from . import mkldnn, onednn
+from .onednn import Library
+
+_ARGUMENT = 5  # words of an argument: its address or number, the lengths of its dimensions, and whether it is divided
+_FIRST = 3  # words before them: the next part, the number of parts, and the length of what is divided
+
+
+@intrinsic
+def _pointer(context: Any, address: Any) -> Any:
+    """The address as a pointer."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        return builder.inttoptr(given[0], context.get_value_type(types.voidptr))
+
+    return types.voidptr(types.int64), generate
+
+
+@intrinsic
+def _taken(context: Any, words: Any) -> Any:
+    """The next part, which no other thread gets."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        word = context.get_value_type(types.int64)
+        return builder.atomic_rmw("add", builder.bitcast(given[0], word.as_pointer()), word(1), "monotonic")
+
+    return types.int64(types.voidptr), generate
+
+
+class Team:
+    """Calls a kernel, in parts, from all threads of a team."""
+
+    def __init__(self, kernel: Any, arguments: tuple):
+        """`arguments` are Numba's types of those that the kernel takes: C-contiguous arrays, and numbers of float64."""
+        self._kernel, self._arguments = kernel, arguments
+        self._dtypes = [numpy.dtype(a.dtype.name) if isinstance(a, types.Array) else None for a in arguments]
+
+    def __call__(self, rows: tuple, rest: tuple, last: tuple, parts: int) -> bool:
+        """Call the kernel with `(*rows, *rest, *last)`, of which `rows` and `last` are divided along their first axis.
+
+        Returns False, without a call, if there is no OpenMP or the kernel does not take the arguments.
+        """
+        library = onednn.found() if mkldnn.enabled and onednn.thread_count() > 1 else None
+        if not isinstance(library, Library) or library.parallel is None:
+            return False
+        words = numpy.zeros(_FIRST + _ARGUMENT * len(self._arguments), numpy.int64)
+        numbers = words.view(numpy.float64)
+        words[1], words[2] = parts, len(rows[0])
+        divided = len(rows), len(rows) + len(rest)
+        for n, (a, kind, dtype) in enumerate(zip((*rows, *rest, *last), self._arguments, self._dtypes, strict=True)):
+            at = _FIRST + _ARGUMENT * n
+            if dtype is None:
+                numbers[at] = a
+                continue
+            if not isinstance(a, numpy.ndarray) or a.dtype != dtype or a.ndim != kind.ndim or not a.flags.carray:
+                return False
+            words[at], words[at + 4] = a.__array_interface__["data"][0], n < divided[0] or n >= divided[1]
+            words[at + 1 : at + 1 + a.ndim] = a.shape
+        library.use_threads(parts)
+        library.parallel(self.compiled.address, words.__array_interface__["data"][0], parts, 0)
+        return True
+
+    @functools.cached_property
+    def compiled(self) -> Any:
+        """What a thread runs: it takes parts until there are none."""
+        name, size, lines, given = self._kernel.__name__, _FIRST + _ARGUMENT * len(self._arguments), [], []
+        for n, (kind, dtype) in enumerate(zip(self._arguments, self._dtypes, strict=True)):
+            at = _FIRST + _ARGUMENT * n
+            if dtype is None:
+                given.append(f"f[{at}]")
+                continue
+            rest = [f"w[{at + d}]" for d in range(2, kind.ndim + 1)]
+            line = " * ".join([*rest, str(dtype.itemsize)])  # bytes
+            lines += [f"  low, high = (i, j) if w[{at + 4}] else (0, w[{at + 1}])"]
+            lines += [f"  a{n} = carray(pointer(w[{at}] + low * {line}), ({', '.join(['high - low', *rest])},), {dtype})"]
+            given.append(f"a{n}")
+        text = [
+            f"def team_{name}(words):",
+            f" w, f = carray(words, ({size},), int64), carray(words, ({size},), float64)",
+            " part = taken(words)",
+            " while part < w[1]:",
+            "  i, j = w[2] * part // w[1], w[2] * (part + 1) // w[1]",
+            *lines,
+            f"  kernel({', '.join(given)})",
+            "  part = taken(words)",
+        ]
+        source = self._kernel.py_func  # in whose name Numba keeps the code: it is as old as the kernel
+        names = {"__name__": source.__module__, "carray": carray, "pointer": _pointer, "taken": _taken, "kernel": self._kernel}
+        names |= {kind: getattr(numpy, kind) for kind in ("int64", "uint8", "float32", "float64")}
+        exec(compile("\n".join(text), source.__code__.co_filename, "exec"), names)
+        return cfunc(types.void(types.voidptr), cache=True)(names[f"team_{name}"])
