@@ -13,7 +13,7 @@ from typing import Any
 from . import threads
 
 SHARE = 1 << 18  # elements, of one thread at least: waking a thread takes about 30 us
-SHARE_OF_TEAM = 1 << 15  # elements, of one of OpenMP's threads: see `team`
+SHARE_OF_TEAM = 1 << 16  # elements, of one of OpenMP's threads: see `team`
 _pool: ThreadPoolExecutor | None = None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from playwright.sync_api import expect
+from real_lab import wait_until
 from test_lesson import view_of
 
 SETUP = """%load_ext workbench
@@ -17,6 +18,7 @@ DRAW = """fig, axes = plt.subplots(2, 10, figsize=(10, 2.4))
 for ax in axes.flat:
     ax.imshow([[0, 1], [1, 0]])
     while ax is axes[1, 0] and not os.path.exists("enough"):
+        open("drawing", "w").close()
         fig.canvas.draw()
         time.sleep(0.01)
 plt.show()"""
@@ -36,7 +38,7 @@ def test_a_figure_is_whole_though_the_view_is_used_while_it_is_drawn(lab):
 
     view = view_of(lab, 1)
     lab.command("notebook:run-cell", 2)
-    lab.page.wait_for_function("() => window.jupyterapp.shell.currentWidget.content.widgets[2].model.executionState === 'running'")
+    wait_until((lab.server.root / "drawing").exists, lambda: "the cell does not draw")  # the page calls it running before the kernel has it
     view.get_by_test_id("wb-next").click()
     expect(view.get_by_text("The kernel is running a cell.", exact=False).first).to_be_visible()
     for op in ("mul", "tanh"):
