@@ -18,7 +18,6 @@ from .elementwise import CDF, CDF_END
 from .kernels_random import COS_SIN, LN2, LOG, QUARTER_PI
 from .team import Team
 
-teams: list[Team] = []  # one for each kernel
 _real = types.float64  # of a number, which becomes float32 inside
 _flat, _rows, _cube = (types.Array(types.float32, n, "C") for n in (1, 2, 3))
 _places, _places2 = (types.Array(types.int64, n, "C") for n in (1, 2))
@@ -29,9 +28,8 @@ def _kernel(*arguments: Any, flags: frozenset = frozenset(("contract", "reassoc"
     """Compile for these arguments, with sums in any order, or load it from the cache. `kernel.team` calls it from several threads."""
 
     def compiled(fn: Any) -> Any:
-        kernel = njit([types.void(*arguments)], cache=True, nogil=True, fastmath=set(flags), error_model="numpy")(fn)
+        kernel: Any = njit([types.void(*arguments)], cache=True, nogil=True, fastmath=set(flags), error_model="numpy")(fn)
         kernel.team = Team(kernel, arguments)
-        teams.append(kernel.team)
         return kernel
 
     return compiled

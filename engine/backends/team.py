@@ -10,8 +10,9 @@ import functools
 from typing import Any
 
 import numpy
-from numba import carray, cfunc, types
+from numba import cfunc, types
 from numba.extending import intrinsic
+from numba.np.numpy_support import carray
 
 from . import mkldnn, onednn
 from .onednn import Library
@@ -76,7 +77,7 @@ class Team:
 
     @functools.cached_property
     def compiled(self) -> Any:
-        """What a thread runs: it takes parts until there are none."""
+        """What a thread runs: it takes parts until there are none. Compiled at the first call, and kept as the kernel is."""
         name, size, lines, given = self._kernel.__name__, _FIRST + _ARGUMENT * len(self._arguments), [], []
         for n, (kind, dtype) in enumerate(zip(self._arguments, self._dtypes, strict=True)):
             at = _FIRST + _ARGUMENT * n
