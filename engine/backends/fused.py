@@ -76,8 +76,8 @@ def _load() -> Any:
         print(told, file=sys.stderr, flush=True)
     try:
         _kernels = build()
-    except (OSError, RuntimeError) as error:
-        warnings.warn(f"the compiled kernels cannot be kept or loaded. NumPy computes everything, which is slower: {error}", stacklevel=2)
+    except Exception as error:  # no place to keep them, a Numba that does not go with this NumPy, or one that is too old for the code
+        warnings.warn(f"Numba cannot be used. NumPy computes everything, which may be slower: {error}", stacklevel=2)
         _kernels = False
     return _kernels
 
@@ -97,6 +97,8 @@ def status() -> str:
         return "NumPy (GRADIENT_WORKBENCH_KERNELS=numpy)"
     if not installed():
         return "NumPy (Numba is not installed)"
+    if _kernels is False:
+        return "NumPy (Numba cannot be used, as a warning said)"
     return "Numba" if built() else f"Numba, which compiles its kernels at their first use (or now: python -m {__package__})"
 
 
@@ -111,7 +113,7 @@ def _mark() -> Path:
 def build() -> Any:
     """Return the kernels, compiled into Numba's cache or loaded from it.
 
-    Raises ImportError if Numba is not installed, OSError or RuntimeError if there is no place to keep them.
+    Raises ImportError if Numba is not installed or does not go with this NumPy, OSError or RuntimeError if there is no place to keep them.
     """
     kernels = importlib.import_module(f"{__package__}.compiled")
     if not (mark := _mark()).exists():

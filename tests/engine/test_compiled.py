@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -262,17 +264,29 @@ def test_the_status_says_what_computes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fused.status() == "NumPy (Numba is not installed)"
 
 
-def test_kernels_that_cannot_be_kept_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("GRADIENT_WORKBENCH_KERNELS", raising=False)
-    monkeypatch.setattr(fused, "_kernels", None)
-
+@grouped(
+    "error",
+    [
+        RuntimeError("cannot cache function: no locator available"),
+        ImportError("Numba needs NumPy 2.4 or less. Got NumPy 2.5."),
+        PermissionError("[Errno 13] Permission denied"),
+    ],
+)
+def test_a_numba_that_cannot_be_used_gives_one_warning(error: Exception) -> None:
     def refused() -> None:
-        raise RuntimeError("cannot cache function: no locator available")
+        raise error
 
-    monkeypatch.setattr(fused, "build", refused)
-    with pytest.warns(UserWarning, match="cannot be kept or loaded. NumPy computes everything, which is slower: .*no locator"):
-        assert fused.kernel("exp", numpy.zeros(fused.LEAST, "f4")) is None
-    assert fused.kernel("exp", numpy.zeros(fused.LEAST, "f4")) is None  # and no second warning
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("GRADIENT_WORKBENCH_KERNELS", raising=False)
+        patch.setattr(fused, "_kernels", None)
+        patch.setattr(fused, "build", refused)
+        x = engine.ones(fused.LEAST)
+        with pytest.warns(
+            UserWarning, match="Numba cannot be used. NumPy computes everything, which may be slower: " + re.escape(str(error))
+        ):
+            assert abs(x.exp().sum().item() / fused.LEAST - math.e) < 1e-5
+        x.exp()  # without a second warning, which would be an error
+        assert fused.status() == "NumPy (Numba cannot be used, as a warning said)"
 
 
 @pytest.mark.long
