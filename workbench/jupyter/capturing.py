@@ -175,6 +175,9 @@ def captured(
             record_timing=False,
             extra_arguments=["--log-level=ERROR"],
         )
+        if os.name == "posix":  # sockets that are files: of two processes that look for free ports one may get the other's
+            manager: Any = client.create_kernel_manager()
+            manager.transport, manager.connection_file = "ipc", os.path.join(folder, "kernel")
         with client.setup_kernel(env={**os.environ, "PYTHONPATH": _path()}):
             here_too = f"__import__({__name__!r}, fromlist=['install'])"
             call = f"{here_too}.install({folder!r}, {here_too}.{limits!r})"
