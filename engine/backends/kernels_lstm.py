@@ -53,7 +53,8 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
     xp, n = module_of(out), h0.shape[-1]
     dz, old = xp.empty(gates.shape, out.dtype), before(xp, cells, c0, reverse)
     dc, dh, buffer = xp.array(dc), xp.zeros(h0.shape, out.dtype), xp.empty(h0.shape, out.dtype)
-    run, step = fused.kernel("lstm_slopes", gates, old, cells), fused.kernel("lstm_back_step", dc, dh, g)
+    run = fused.kernel("lstm_slopes", gates, old, cells)
+    step = run and fused.kernel("lstm_back_step", dc, dh, g)
     steps, size = order(len(out), not reverse), max(1, _CHUNK // max(1, h0.size))
     for some in (steps[k : k + size] for k in range(0, len(steps), size)):
         first = min(some)

@@ -120,9 +120,8 @@ class Library:
                 function.argtypes, function.restype = signature, _RESULTS.get(name, _I)
                 setattr(self, name, function)
             self._set_threads: Callable | None = self._c.omp_set_num_threads if found.cpu == _OPENMP else None  # found in what it loads
-            self.parallel: Callable | None = (
-                getattr(self._c, "GOMP_parallel", None) if self._set_threads else None
-            )  # LLVM's OpenMP has it, too
+            # the entry of GNU's OpenMP, which LLVM's has, too
+            self.parallel: Callable | None = getattr(self._c, "GOMP_parallel", None) if self._set_threads else None
             if self.parallel is not None:
                 self.parallel.argtypes = (_P, _P, ctypes.c_uint, ctypes.c_uint)  # a function of a pointer, the pointer, threads, flags
                 self.parallel.restype = None

@@ -71,7 +71,6 @@ class Team:
                 return False
             words[at], words[at + 4] = a.__array_interface__["data"][0], n < divided[0] or n >= divided[1]
             words[at + 1 : at + 1 + a.ndim] = a.shape
-        library.use_threads(parts)
         library.parallel(self.compiled.address, words.__array_interface__["data"][0], parts, 0)
         return True
 
