@@ -75,7 +75,7 @@ def _power_of_2(k: Any) -> Any:
 
 @_inline
 def _exp(x: Any) -> Any:
-    vanishes = x < _LEAST  # answered apart, as is -inf of a mask: an underflow takes the processor 100 times as long
+    vanishes = x < _LEAST  # handled separately, like a mask's -inf: a result that underflows takes 100 times as long
     p, k = _reduced(_ZERO if vanishes else x)
     half = numpy.int32(k >> numpy.int32(1))  # in two steps: 2^k itself may be out of range
     y = (p + _ONE) * _power_of_2(half) * _power_of_2(numpy.int32(k - half))
@@ -545,7 +545,7 @@ def lstm_step(given, c, z, new, h):
     """From the input's part of the gates, the state c, and minus the state's part of the gates in z: the gates in z, the next c and h."""
     _in_wide_vectors()
     n = c.shape[1]
-    for k in range(len(z)):  # each loop from 0, which Numba needs to see that no index is negative, and to make vectors
+    for k in range(len(z)):  # every loop starts at 0: only then does Numba see that no index is negative
         for j in range(2 * n):
             z[k, j] = _sigmoid(given[k, j] - z[k, j])
         for j in range(n):
@@ -563,7 +563,7 @@ def lstm_slopes(gates, old, cells, by, to_c):
     """The factors of the gradients of c (for i, f, g) and of h (for o) in those of the gates, and of that of h in that of c."""
     _in_wide_vectors()
     n = cells.shape[1]
-    for k in range(len(gates)):  # a loop for each result, since LLVM compares the places of few arrays only before it makes vectors
+    for k in range(len(gates)):  # one loop per result: LLVM does not vectorize when too many arrays might overlap
         for j in range(n):
             by[k, j] = (_ONE - gates[k, j]) * gates[k, j] * gates[k, 2 * n + j]
         for j in range(n):

@@ -1,7 +1,7 @@
 """The choice between kernels compiled by Numba (`compiled.py`), if it is installed, and NumPy.
 
 A process loads them at its first op on LEAST elements. If Numba has not yet kept them on disk, it compiles them then, which takes 10 to
-20 seconds once for an installation; `python -m engine.backends` does so beforehand. All processes compute with them or none does, so that
+20 seconds once per installation; `python -m engine.backends` does so beforehand. All processes compute with them or none does, so that
 they agree to the bit. GRADIENT_WORKBENCH_KERNELS=numpy leaves them out.
 """
 
@@ -72,7 +72,7 @@ def _load() -> Any:
         _kernels = False
         return False
     if not built():
-        told = "engine: Numba compiles the kernels of the CPU, once for this installation (GRADIENT_WORKBENCH_KERNELS=numpy goes without)"
+        told = "engine: compiling the CPU kernels with Numba, once per installation (set GRADIENT_WORKBENCH_KERNELS=numpy to do without)"
         print(told, file=sys.stderr, flush=True)
     try:
         _kernels = build()
@@ -98,8 +98,8 @@ def status() -> str:
     if not installed():
         return "NumPy (Numba is not installed)"
     if _kernels is False:
-        return "NumPy (Numba cannot be used, as a warning said)"
-    return "Numba" if built() else f"Numba, which compiles its kernels at their first use (or now: python -m {__package__})"
+        return "NumPy (Numba cannot be used: see the warning)"
+    return "Numba" if built() else f"Numba (kernels are compiled at first use, or now by python -m {__package__})"
 
 
 def _mark() -> Path:

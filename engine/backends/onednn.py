@@ -66,7 +66,7 @@ _SIGNATURES: dict[str, tuple] = {
 _RESULTS = {"memory_desc_get_size": _Z, "primitive_desc_query_md": _P}
 
 
-_used = threading.local()  # `threads`, the number that OpenMP was told
+_used = threading.local()  # `threads`: the count that OpenMP was last given
 
 
 class Unsupported(RuntimeError):
@@ -120,7 +120,7 @@ class Library:
                 function.argtypes, function.restype = signature, _RESULTS.get(name, _I)
                 setattr(self, name, function)
             self._set_threads: Callable | None = self._c.omp_set_num_threads if found.cpu == _OPENMP else None  # found in what it loads
-            # the entry of GNU's OpenMP, which LLVM's has, too
+            # runs a function in a team of threads; LLVM's OpenMP has it under GNU's name, too
             self.parallel: Callable | None = getattr(self._c, "GOMP_parallel", None) if self._set_threads else None
             if self.parallel is not None:
                 self.parallel.argtypes = (_P, _P, ctypes.c_uint, ctypes.c_uint)  # a function of a pointer, the pointer, threads, flags

@@ -21,7 +21,7 @@ def described() -> str:
 
 
 def _large(others: str) -> str:
-    """Say what computes ops of which oneDNN takes the large ones of float32, and `others` the rest."""
+    """Describe what computes a family of ops: oneDNN the large ones of float32, `others` the rest."""
     library = onednn.found()
     if isinstance(library, str):
         return f"{others}; no oneDNN: {library}"

@@ -1,5 +1,5 @@
-"""A compiled kernel in OpenMP's threads, which come with oneDNN: they wait for the next call in a loop, so that it costs a few microseconds
-to begin, where it takes 40 to wake a thread of Python.
+"""Compiled kernels in OpenMP's threads, which come with oneDNN. They spin for a while after a call, so that the next one starts within
+microseconds; to wake a thread of Python takes 40.
 
 Imported by `compiled` alone.
 """

@@ -1,6 +1,7 @@
 """A pool of threads that share the work of a large op on the CPU: NumPy's loops and the compiled kernels hold no lock.
 
-The threads sleep between ops, so that they take no time from those of BLAS.
+The threads sleep between ops, so that they take no time from those of BLAS. Compiled kernels use OpenMP's threads instead (`team`) where
+there are any.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from . import threads
 
-SHARE = 1 << 18  # elements, of one thread at least: waking a thread takes about 30 us
+SHARE = 1 << 18  # elements, of one thread at least: waking a thread takes about 40 us
 SHARE_OF_TEAM = 1 << 16  # elements, of one of OpenMP's threads: see `team`
 _pool: ThreadPoolExecutor | None = None
 

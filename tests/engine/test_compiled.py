@@ -286,7 +286,7 @@ def test_a_numba_that_cannot_be_used_gives_one_warning(error: Exception) -> None
         ):
             assert abs(x.exp().sum().item() / fused.LEAST - math.e) < 1e-5
         x.exp()  # without a second warning, which would be an error
-        assert fused.status() == "NumPy (Numba cannot be used, as a warning said)"
+        assert fused.status() == "NumPy (Numba cannot be used: see the warning)"
 
 
 @pytest.mark.long
@@ -298,7 +298,7 @@ def test_the_first_large_op_compiles_the_kernels_once(tmp_path: Path) -> None:
 
     program = "import engine; engine.ones(4096).exp(); from engine.backends import fused; print(fused.status(), bool(fused._kernels))"
     assert told(program, "numpy") == ("NumPy (GRADIENT_WORKBENCH_KERNELS=numpy) False\n", "")
-    assert told(program.replace("4096", "4095"))[0].startswith("Numba, which compiles its kernels at their first use")
+    assert told(program.replace("4096", "4095"))[0].startswith("Numba (kernels are compiled at first use")
     out, err = told(program)
-    assert out == "Numba True\n" and err.startswith("engine: Numba compiles the kernels of the CPU, once") and err.count("\n") == 1
+    assert out == "Numba True\n" and err.startswith("engine: compiling the CPU kernels with Numba, once") and err.count("\n") == 1
     assert told(program) == ("Numba True\n", "")
