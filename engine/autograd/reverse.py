@@ -74,13 +74,15 @@ def start(
     captured: dict | None = None,
     accumulate: bool = True,
     in_place: bool = True,
+    unseen: bool = False,
 ) -> Any:
     """Check the arguments and return the steps of a backward pass, which has not started yet (see `tape.backward_steps`)."""
     tensors = (tensors,) if isinstance(tensors, (Tensor, GradientEdge)) else tuple(tensors)
     roots = _roots(tensors, grad_tensors, create_graph)
     retain = create_graph if retain_graph is None else retain_graph
-    steps = tape.backward_steps(roots, xp if create_graph else numpy, retain, captured, accumulate, in_place)
-    return looked_at(steps, create_graph) if is_anomaly_enabled() else steps
+    anomalies = is_anomaly_enabled()
+    steps = tape.backward_steps(roots, xp if create_graph else numpy, retain, captured, accumulate, in_place, unseen and not anomalies)
+    return looked_at(steps, create_graph) if anomalies else steps
 
 
 def _exhaust(steps: Any, create_graph: bool, limited: bool) -> None:
@@ -125,7 +127,7 @@ def backward(
         for x in inputs:
             if isinstance(x, Tensor):
                 x.retain_grad()
-    _exhaust(start(tensors, grad_tensors, retain_graph, create_graph, captured), create_graph, captured is not None)
+    _exhaust(start(tensors, grad_tensors, retain_graph, create_graph, captured, unseen=True), create_graph, captured is not None)
 
 
 def _targets(inputs: Any) -> tuple[tuple, dict]:
@@ -164,7 +166,7 @@ def grad(
     inputs, captured = _targets(inputs)
     if not inputs:
         raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
-    _exhaust(start(outputs, grad_outputs, retain_graph, create_graph, captured, accumulate=False), create_graph, True)
+    _exhaust(start(outputs, grad_outputs, retain_graph, create_graph, captured, accumulate=False, unseen=True), create_graph, True)
     found = []
     for i, x in enumerate(inputs):
         g = captured[x.node]

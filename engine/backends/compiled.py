@@ -14,6 +14,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 from numpy import float32 as F
 
+from . import team  # noqa: F401  for `loops`
 from .elementwise import CDF, CDF_END
 from .kernels_random import COS_SIN, LN2, LOG, QUARTER_PI
 from .team import Team
@@ -258,6 +259,33 @@ def leaky_relu_input(g, x, slope, out):
     slope = F(slope)
     for i in range(x.size):
         out[i] = g[i] if x[i] > _ZERO else g[i] * slope
+
+
+_exactly = frozenset()  # flags for results that agree with NumPy's to the bit
+
+
+@_kernel(_flat, _flat, _flat, _flat, flags=_exactly)
+def div_other(g, x, y, out):
+    for i in range(g.size):
+        out[i] = -g[i] * ((x[i] / y[i]) / y[i])
+
+
+@_kernel(_flat, _flat, _flat, flags=_exactly)
+def abs_input(g, x, out):
+    for i in range(g.size):
+        out[i] = g[i] * (_ONE if x[i] > _ZERO else F(-1) if x[i] < _ZERO else _ZERO)
+
+
+@_kernel(_flat, _flat, _flat, flags=_exactly)
+def square_input(g, x, out):
+    for i in range(g.size):
+        out[i] = g[i] * (_TWO * x[i])
+
+
+@_kernel(_flat, _flat, _flat, flags=_exactly)
+def sqrt_input(g, y, out):
+    for i in range(g.size):
+        out[i] = g[i] / (_TWO * y[i])
 
 
 # -- rows ----------------------------------------------------------------------------------------------------------------------

@@ -39,8 +39,12 @@ def kernel(name: str, *arrays: Any, least: int = LEAST) -> Callable | None:
     for a in arrays:
         if a.__class__ is not numpy.ndarray or a.dtype != F32 or not a.flags.carray:
             return None
-    module = _kernels or _load()
-    return getattr(module, name) if module else None
+    return getattr(found, name) if (found := module()) else None
+
+
+def module() -> Any:
+    """Return the module of the compiled kernels, loaded at the first call; None if there are none."""
+    return (_load() if _kernels is None else _kernels) or None
 
 
 def each(name: str, *arrays: Any, numbers: tuple = ()) -> Any:

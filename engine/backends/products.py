@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from . import gemm
+from . import gemm, loops
 from .elimination import finite, pivots_of, substituted
 from .reference import module_of, new_zeros
 
@@ -45,7 +45,7 @@ def linear(x: Any, weight: Any, bias: Any = None, product: Callable = matmul) ->
         return out
     if bias.ndim > out.ndim:
         return out + bias
-    out += bias
+    loops.add_to(out, bias)
     return out
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from . import kernels_loss, kernels_norm
+from . import kernels_loss, kernels_norm, loops
 from .fused import LEAST, each, each_row
 from .reduction import sum
 
@@ -28,6 +28,41 @@ FORMS: dict[tuple[str, str], Callable] = {
     ("leaky_relu", "forward"): lambda input, negative_slope: each("leaky_relu", input, numbers=(negative_slope,)),
     ("leaky_relu", "d_input"): lambda g, input, negative_slope: each("leaky_relu_input", g, input, numbers=(negative_slope,)),
 }
+
+_shared = functools.partial(functools.partial, loops.over)
+# the same, only for arrays of at least loops.LARGE elements: several threads share them
+LARGE_FORMS: dict[tuple[str, str], Callable] = {
+    ("add", "forward"): _shared(numpy.add),
+    ("sub", "forward"): _shared(numpy.subtract),
+    ("sub", "d_other"): _shared(numpy.negative),
+    ("mul", "forward"): _shared(numpy.multiply),
+    ("mul", "d_input"): _shared(numpy.multiply),
+    ("mul", "d_other"): _shared(numpy.multiply),
+    ("div", "forward"): _shared(numpy.divide),
+    ("div", "d_input"): _shared(numpy.divide),
+    ("div", "d_other"): lambda g, input, other: each("div_other", g, input, other),
+    ("neg", "forward"): _shared(numpy.negative),
+    ("neg", "d_input"): _shared(numpy.negative),
+    ("abs", "forward"): _shared(numpy.absolute),
+    ("abs", "d_input"): lambda g, input: each("abs_input", g, input),
+    ("pow", "forward"): lambda input, exponent: loops.over(numpy.multiply, input, input) if _is_two(exponent) else None,
+    ("pow", "d_input"): lambda g, input, exponent: each("square_input", g, input) if _is_two(exponent) else None,
+    ("square", "forward"): lambda input: loops.over(numpy.multiply, input, input),
+    ("square", "d_input"): lambda g, input: each("square_input", g, input),
+    ("sqrt", "forward"): _shared(numpy.sqrt),
+    ("sqrt", "d_input"): lambda g, out: each("sqrt_input", g, out),
+    ("exp", "d_input"): _shared(numpy.multiply),
+    ("log", "forward"): _shared(numpy.log),
+    ("log", "d_input"): _shared(numpy.divide),
+    ("tanh", "forward"): _shared(numpy.tanh),
+    ("maximum", "forward"): _shared(numpy.maximum),
+    ("minimum", "forward"): _shared(numpy.minimum),
+    ("clone", "forward"): lambda input, memory_format=None: loops.copied(input) if memory_format is None else None,
+}
+
+
+def _is_two(exponent: Any) -> bool:
+    return exponent.__class__ in (int, float) and exponent == 2
 
 
 def form(op: str, part: str) -> Callable[[Callable], Callable]:

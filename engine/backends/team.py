@@ -1,5 +1,5 @@
-"""Compiled kernels in OpenMP's threads, which come with oneDNN. They spin for a while after a call, so that the next one starts within
-microseconds; to wake a thread of Python takes 40.
+"""Compiled kernels and NumPy's loops in OpenMP's threads, which come with oneDNN. They spin for a while after a call, so that the next one
+starts within microseconds; to wake a thread of Python takes 40.
 
 Imported by `compiled` alone.
 """
@@ -10,7 +10,9 @@ import functools
 from typing import Any
 
 import numpy
+from llvmlite import ir
 from numba import cfunc, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.numpy_support import carray
 
@@ -42,6 +44,20 @@ def _taken(context: Any, words: Any) -> Any:
     return types.int64(types.voidptr), generate
 
 
+def can_share() -> bool:
+    """Whether there are threads to share work with."""
+    library = onednn.found() if mkldnn.enabled and onednn.thread_count() > 1 else None
+    return isinstance(library, Library) and library.parallel is not None
+
+
+def _in_parallel(compiled: Any, words: numpy.ndarray) -> None:
+    """Call a function of these words, the second of which is the number of parts, from as many threads."""
+    onednn.found().parallel(compiled.address, words.__array_interface__["data"][0], int(words[1]), 0)  # pyright: ignore
+
+
+# -- compiled kernels ----------------------------------------------------------------------------------------------------------
+
+
 class Team:
     """Calls a kernel, in parts, from all threads of a team."""
 
@@ -55,8 +71,7 @@ class Team:
 
         Returns False, without a call, if there is no OpenMP or the kernel does not take the arguments.
         """
-        library = onednn.found() if mkldnn.enabled and onednn.thread_count() > 1 else None
-        if not isinstance(library, Library) or library.parallel is None:
+        if not can_share():
             return False
         words = numpy.zeros(_FIRST + _ARGUMENT * len(self._arguments), numpy.int64)
         numbers = words.view(numpy.float64)
@@ -71,7 +86,7 @@ class Team:
                 return False
             words[at], words[at + 4] = a.__array_interface__["data"][0], n < divided[0] or n >= divided[1]
             words[at + 1 : at + 1 + a.ndim] = a.shape
-        library.parallel(self.compiled.address, words.__array_interface__["data"][0], parts, 0)
+        _in_parallel(self.compiled, words)
         return True
 
     @functools.cached_property
@@ -103,3 +118,50 @@ class Team:
         names |= {kind: getattr(numpy, kind) for kind in ("int64", "uint8", "float32", "float64")}
         exec(compile("\n".join(text), source.__code__.co_filename, "exec"), names)
         return cfunc(types.void(types.voidptr), cache=True)(names[f"team_{name}"])
+
+
+# -- NumPy's loops -------------------------------------------------------------------------------------------------------------
+
+OPERANDS = 3  # of a loop at most, the result included
+
+
+@intrinsic
+def _numpy_loop(context: Any, function: Any, data: Any, n: Any, places: Any, steps: Any) -> Any:
+    """Call a loop of a ufunc: `function(char **places, npy_intp *n, npy_intp *steps, void *data)`."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        word, byte = context.get_value_type(types.int64), context.get_value_type(types.voidptr)
+        taken = [cgutils.alloca_once(builder, word, OPERANDS) for _ in range(2)]
+        length = cgutils.alloca_once_value(builder, given[2])
+        for array, values in zip(taken, given[3:], strict=True):
+            for i, value in enumerate(cgutils.unpack_tuple(builder, values)):
+                builder.store(value, builder.gep(array, [context.get_constant(types.intp, i)]))
+        kind = ir.FunctionType(ir.VoidType(), [byte] * 4)
+        pointers = [builder.bitcast(a, byte) for a in (taken[0], length, taken[1])]
+        builder.call(builder.inttoptr(given[0], kind.as_pointer()), [*pointers, builder.inttoptr(given[1], byte)])
+        return context.get_dummy_value()
+
+    return types.none(function, data, n, places, steps), generate
+
+
+@cfunc(types.void(types.voidptr), cache=True)
+def _loop_over_rows(words):
+    w = carray(words, (7 + 3 * OPERANDS,), numpy.int64)
+    rows, width, total = w[2], w[3], w[4]
+    part = _taken(words)
+    while part < w[1]:
+        for i in range(rows * part // w[1], rows * (part + 1) // w[1]):
+            places = (w[7] + i * w[10], w[8] + i * w[11], w[9] + i * w[12])
+            _numpy_loop(w[5], w[6], min(width, total - i * width), places, (w[13], w[14], w[15]))
+        part = _taken(words)
+
+
+def loop_over_rows(parts: int, rows: int, width: int, total: int, loop: tuple, places: list, lines: list, steps: list) -> None:
+    """Call a loop of NumPy's, given by its address and that of its data, for each of `rows` rows of `width` elements, in parts.
+
+    `total` is the number of all elements: the last row may be shorter. `places` are the addresses of the operands and of the result,
+    `lines` the bytes from one row to the next, `steps` those from one element to the next.
+    """
+    free = [0] * (OPERANDS - len(places))
+    words = [0, parts, rows, width, total, *loop, *places, *free, *lines, *free, *steps, *free]
+    _in_parallel(_loop_over_rows, numpy.array(words, numpy.int64))

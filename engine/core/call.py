@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from ..backends import cpu
+from ..backends import cpu, loops, slopes
 from ..backends.batch import Namespace, Unbatchable
 from ..backends.coo import Coo
 from ..base import dtypes, errors, observe
@@ -76,6 +76,7 @@ def _binary(op: Any) -> Callable:
     new_tensor, new_node, tick, attrs = object.__new__, tape.Node.__new__, tape.tick, {}
     ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
     node_class, mode, seen, launched = tape.Node, _mode, observe, op.pointwise and not op.checks
+    large, many = slopes.LARGE_FORMS.get((op.name, "forward")), loops.LARGE
 
     def path(otherwise):
         def call(x, y):
@@ -103,7 +104,11 @@ def _binary(op: Any) -> Callable:
                     return otherwise(op, (x, y), attrs)
             else:
                 try:
-                    data = forward(cpu, xd, yd)
+                    data = None
+                    if large is not None and (xd if xc is ndarray else yd).size >= many:  # pyright: ignore[reportAttributeAccessIssue]
+                        data = large(xd, yd)
+                    if data is None:
+                        data = forward(cpu, xd, yd)
                     if laid is not None and xc is yc and data.ndim > 2 and not xd.flags.c_contiguous:
                         data = laid(data, xd, yd)
                 except Exception as error:
@@ -153,6 +158,7 @@ def _unary(op: Any) -> Callable:
     ndarray, generic, asarray = numpy.ndarray, numpy.generic, numpy.asarray
     node_class, mode, seen, launched = tape.Node, _mode, observe, op.pointwise and not op.checks
     sort, on_cpu = sorter(op), op.on_cpu
+    large, many = slopes.LARGE_FORMS.get((op.name, "forward")), loops.LARGE
 
     def call(input=None, *args, **kwargs):
         attrs = defaults
@@ -194,7 +200,9 @@ def _unary(op: Any) -> Callable:
             if watcher is not None:
                 watcher.begins()
             try:
-                data = on_cpu(cpu, array) if attrs is defaults else on_cpu(cpu, array, **attrs)
+                data = large(array, **attrs) if large is not None and array.size >= many else None
+                if data is None:
+                    data = on_cpu(cpu, array) if attrs is defaults else on_cpu(cpu, array, **attrs)
             except Unbatchable:  # an attribute differs between samples of a vmap
                 return _run(op, (input,), attrs)
             except Exception as error:

@@ -16,7 +16,7 @@ from weakref import ref
 
 import numpy
 
-from ..backends import cpu
+from ..backends import cpu, loops
 from ..backends.batch import UNWRITTEN, Batched, Unbatchable
 from ..backends.meta import Meta
 from ..backends.reference import module_of
@@ -293,7 +293,14 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
 
 
 _INTO: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide}
-_INTO["copy"] = lambda array, value, out: numpy.copyto(out, value, "unsafe")
+
+
+def _copy(array: Any, value: Any, out: Any) -> None:
+    if loops.copied(value, out) is None:
+        numpy.copyto(out, value, "unsafe")
+
+
+_INTO["copy"] = _copy
 
 
 def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> bool:
@@ -331,7 +338,8 @@ def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> 
         except Exception:  # which the op's call explains
             return False
         if into is not None:
-            into(*arrays, out=array)
+            if array.size < loops.LARGE or into is _copy or loops.over(into, *arrays, out=array) is None:
+                into(*arrays, out=array)
         elif data.__class__ is not tuple and data.shape == array.shape and data.dtype is dtype:
             array[...] = data
         else:

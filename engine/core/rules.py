@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from ..backends import cpu, slopes
+from ..backends import cpu, loops, slopes
 from ..backends.batch import at_work
 from ..base.dtypes import F32, FLOAT, FROM_NUMPY, LOW
 from . import devices, tape
@@ -42,6 +42,8 @@ def rule_of(cls: Any, name: str) -> Any:
     rule.keeps = frozenset(cls.slots.index(w) for w in wants if w in cls.slots)
     quick = slopes.FORMS.get((cls.name, name))
     rule.on_cpu = rule if quick is None else _or_plainly(FunctionType(_calling(", ".join(["g", *told])), {"d": quick}), rule)
+    large = slopes.LARGE_FORMS.get((cls.name, name))
+    rule.large = rule.on_cpu if large is None else _or_plainly(FunctionType(_calling(", ".join(["g", *told])), {"d": large}), rule.on_cpu)
     return rule
 
 
@@ -145,21 +147,22 @@ def up_recorded(a: Any, xp: Any) -> Any:
 
 def pull_one(op: Any) -> Callable:
     """`pull` of an op with one input, specialized for speed: most steps of a backward pass run this or `pull_two`."""
-    rule = op.rules[0].on_cpu
+    rule, large, many = op.rules[0].on_cpu, op.rules[0].large, loops.LARGE
 
     def specialised(node, grad):
         source = node.inputs[0]
         if node.dtype is not F32 and node.dtype in LOW or devices.mixed and devices.namespace(grad) is not cpu:
             return pull(op, node, grad)
         shape = source.shape
-        g = rule(cpu, grad, node.saved, node.attrs, shape)
+        g = (rule if grad.size < many else large)(cpu, grad, node.saved, node.attrs, shape)
         return (g if g.shape == shape and g.dtype is source.dtype else fit(cpu, g, source),)
 
     return specialised
 
 
 def pull_two(op: Any) -> Callable:
-    dx, dy = op.rules
+    (dx, large_x), (dy, large_y) = ((rule, getattr(rule, "large", None)) for rule in op.rules)
+    many = loops.LARGE
 
     def specialised(node, grad):
         if node.dtype is not F32 and node.dtype in LOW or devices.mixed and devices.namespace(grad) is not cpu:
@@ -169,12 +172,12 @@ def pull_two(op: Any) -> Callable:
         gx = gy = None
         if x is not None and dx is not None:
             shape = x.shape
-            gx = dx(xp, grad, saved, attrs, shape)
+            gx = (dx if grad.size < many else large_x)(xp, grad, saved, attrs, shape)
             if gx.shape != shape or gx.dtype is not x.dtype:
                 gx = fit(xp, gx, x)
         if y is not None and dy is not None:
             shape = y.shape
-            gy = dy(xp, grad, saved, attrs, shape)
+            gy = (dy if grad.size < many else large_y)(xp, grad, saved, attrs, shape)
             if gy.shape != shape or gy.dtype is not y.dtype:
                 gy = fit(xp, gy, y)
         return gx, gy

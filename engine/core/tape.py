@@ -20,6 +20,7 @@ from weakref import ref
 
 import numpy
 
+from ..backends import loops
 from ..backends.coo import Coo
 from ..base import errors, observe
 from ..base.layout import axes_of, contiguous_format, copied, inverse
@@ -342,6 +343,7 @@ def backward_steps(
     captured: dict | None = None,
     accumulate: bool = True,
     in_place: bool = True,
+    unseen: bool = False,
 ) -> Iterator[tuple[Any, Any, tuple]]:
     """Run the backward pass one node at a time, yielding `(node, grad, input_grads)` after each step.
 
@@ -350,16 +352,19 @@ def backward_steps(
     `roots` are `(node, grad)` pairs. `xp` is the array namespace in which the rules run: `engine.core.xp`, which records them, for
     `create_graph`. `captured` (`{node: None}`) receives the gradients of those nodes; with `accumulate` False the pass ends at them and
     no leaf's `.grad` changes. With `in_place` False a second gradient of a leaf is added out of place, so that the step can be undone.
+    With `unseen` nobody looks at what is yielded, and the gradients of parts of a tensor are added in place.
 
     Raises GraphFreedError if saved arrays were freed, and SpoiledError if one was overwritten in place.
     """
     grads: dict[Any, Any] = {}
+    parted: set = set()  # nodes whose gradient so far is an array that nothing else refers to: see `_add_part`
     for node, grad in roots:
         grad = _conj(grad, node)
         grads[node] = grads[node] + grad if node in grads else grad
     order = plan(grads, captured)
     ends = _ends(captured, order) if captured is not None and not accumulate else ()
     recorded = xp is not numpy and getattr(xp, "records", False)
+    unseen = unseen and not recorded
     if captured is not None and not grads.keys() <= (planned := set(order)):
         # as in PyTorch, the hooks of a root run even if no target depends on it
         for node in grads.keys() - planned:
@@ -402,6 +407,8 @@ def backward_steps(
         elif op.picks:
             input_grads = (grad,)
             _unpick(grads, node, grad)
+        elif unseen and op.name == "getitem" and hooks is None and watcher is None and _add_part(grads, parted, node, grad):
+            input_grads = ()
         else:
             saved = node.saved
             if saved.__class__ is not tuple:
@@ -414,15 +421,45 @@ def backward_steps(
             for source, g in zip(node.inputs, input_grads):
                 if g is not None:
                     before = grads.get(source)
-                    grads[source] = g if before is None else before + g if devices.gpu is None else _sum(before, g)
+                    grads[source] = g if before is None else _sum(before, g)
             node.saved = FREED if saved and not retain else saved
         if watcher is not None:
             watcher.backward(node, grad, input_grads)
         yield node, grad, input_grads
 
 
+def _add_part(grads: dict, parted: set, node: Node, part: Any) -> bool:
+    """Add the gradient of `x[index]` to that of `x`, without zeros around each of many parts. Returns whether it was added.
+
+    It is not if `index` has arrays, which may select a place twice, or if the gradients are no arrays of NumPy's of one dtype.
+    """
+    source, index = node.inputs[0], node.attrs["index"]
+    items = index if index.__class__ is tuple else (index,)
+    if part.__class__ is not numpy.ndarray or part.dtype is not source.dtype or any(item.__class__ not in _PLAIN for item in items):
+        return False
+    whole = grads.get(source)
+    if whole is None:
+        whole = grads[source] = numpy.zeros(source.shape, part.dtype)
+        whole[index] = part
+    elif source in parted:
+        whole[index] += part
+    elif whole.__class__ is numpy.ndarray and whole.dtype is part.dtype:
+        whole = grads[source] = whole.copy()
+        whole[index] += part
+    else:
+        return False
+    parted.add(source)
+    return True
+
+
+_PLAIN = frozenset((int, slice, type(None), type(Ellipsis)))  # parts of an index that selects no place twice
+
+
 def _sum(a: Any, b: Any) -> Any:
     """The sum of two gradients of one tensor; on a GPU by the kernel of `add`, as CuPy's `+` takes the host twice as long."""
+    if devices.gpu is None:
+        found = loops.over(numpy.add, a, b) if a.__class__ is numpy.ndarray and a.size >= loops.LARGE else None
+        return a + b if found is None else found
     with devices.beside(a):
         found = devices.gpu.elementwise.binary(registry["add"], a, b)
         return a + b if found is None else found
@@ -480,14 +517,13 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
         if tensor.node is None:  # it no longer requires a gradient
             pass
         elif before is None:
-            # the leaf needs its own copy: a rule may return the same array for two inputs
-            tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(copied(grad, tensor.array))
+            tensor._grad = _laid_as(grad, tensor) if recorded else _tensor(_own(grad, tensor.array))
         elif recorded:
             tensor._grad = before + grad
         elif grad.__class__ is Coo or before.array.__class__ is Coo:
             tensor._grad = _tensor(before.array + grad)
         elif in_place:
-            before.array += grad  # as PyTorch does: other references to the gradient see the sum
+            loops.add_to(before.array, grad)  # as PyTorch does: other references to the gradient see the sum
             versions.note_write(before.array, "backward")
         elif before.node is None:
             tensor._grad = before._like(before.array + grad)
@@ -497,6 +533,12 @@ def _receive(leaf: Leaf, grad: Any, recorded: bool, in_place: bool) -> None:
         for fn in tuple(leaf.hooks.accumulated.values()):
             if fn(tensor) is not None:
                 raise RuntimeError("Tensor post accumulate grad hooks should return None.")
+
+
+def _own(grad: Any, leaf: Any) -> Any:
+    """The leaf's own copy of its gradient: a rule may return the same array for two inputs."""
+    found = loops.copied(grad) if grad.__class__ is numpy.ndarray and grad.size >= loops.LARGE and leaf.flags.c_contiguous else None
+    return copied(grad, leaf) if found is None else found
 
 
 def _laid_as(grad: Any, leaf: Any) -> Any:
@@ -511,7 +553,7 @@ def _laid_as(grad: Any, leaf: Any) -> Any:
 
 def backward(roots: list[tuple[Any, Any]], xp: Any, retain: bool = False, captured: dict | None = None, accumulate: bool = True) -> None:
     """Run the whole backward pass; the arguments are those of `backward_steps`."""
-    deque(backward_steps(roots, xp, retain, captured, accumulate), maxlen=0)
+    deque(backward_steps(roots, xp, retain, captured, accumulate, unseen=True), maxlen=0)
 
 
 # -- forward mode ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 import os
 import re
@@ -15,13 +16,14 @@ import numpy
 import pytest
 
 import engine
-from engine.backends import fused, mkldnn, threads, workers
+from engine.backends import fused, loops, mkldnn, threads, workers
 from engine.backends import slopes as forms
 from engine.nn import functional as F
 from grouping import grouped
 
 pytest.importorskip("numba")
 
+from engine.backends import team
 from engine.backends.team import Team
 
 ROWS, WIDTH = 67, 65  # more than fused.LEAST elements, and no multiple of a vector's
@@ -302,3 +304,97 @@ def test_the_first_large_op_compiles_the_kernels_once(tmp_path: Path) -> None:
     out, err = told(program)
     assert out == "Numba True\n" and err.startswith("engine: compiling the CPU kernels with Numba, once") and err.count("\n") == 1
     assert told(program) == ("Numba True\n", "")
+
+
+# -- NumPy's loops, shared -----------------------------------------------------------------------------------------------------
+
+LARGE = (515, 512)  # more than loops.LARGE elements, and not whole pieces
+
+SHARED: dict[str, tuple[Callable[..., Any], tuple]] = {  # name -> the op, and the shapes of what it takes after a large matrix
+    "add": (lambda x, y: x + y, (LARGE,)),
+    "a row": (lambda x, y: x + y, ((512,),)),
+    "a column": (lambda x, y: x * y, ((515, 1),)),
+    "one element": (lambda x, y: x - y, ((1, 1),)),
+    "cubes": (lambda x, y: x.reshape(103, 5, 512) * y, ((5, 512),)),
+    "a number": (lambda x: 2.5 * x + 1, ()),
+    "from a number": (lambda x: 1 - x, ()),
+    "sub": (lambda x, y: x - y, (LARGE,)),
+    "mul": (lambda x, y: x * y, (LARGE,)),
+    "div": (lambda x, y: x / y, (LARGE,)),
+    "by a row": (lambda x, y: x / y, ((512,),)),
+    "a number by": (lambda x: 3 / x, ()),
+    "neg": (lambda x: -x, ()),
+    "abs": (lambda x: x.abs(), ()),
+    "x ** 2": (lambda x: x**2, ()),
+    "square": (lambda x: x.square(), ()),
+    "sqrt": (lambda x: x.sqrt(), ()),
+    "log": (lambda x: x.log(), ()),
+    "tanh": (lambda x: x * x.detach().tanh(), ()),  # its gradient has a kernel
+    "maximum": (engine.maximum, (LARGE,)),
+    "minimum": (engine.minimum, (LARGE,)),
+    "clone": (lambda x: x.clone(), ()),
+    "twice": (lambda x: x + x * x, ()),
+    "a spread gradient": (lambda x, y: (x * y).sum(), (LARGE,)),
+    "gradients of rows": (lambda x, y: (x * y).mean(1), (LARGE,)),
+}
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> list:
+    """What three threads were called for."""
+    if not mkldnn.is_available():
+        pytest.skip("needs oneDNN")
+    calls, run = [], team._in_parallel
+    monkeypatch.setattr(team, "_in_parallel", lambda *given: calls.append(given) or run(*given))
+    monkeypatch.setattr(threads, "count", lambda: 3)
+    return calls
+
+
+@grouped("name", list(SHARED))
+def test_large_arrays_are_shared_and_agree_with_numpy_to_the_bit(name: str, plainly: Callable, shared: list) -> None:
+    op, shapes = SHARED[name]
+    arrays = [_random(0, LARGE), *[_random(i + 1, shape) for i, shape in enumerate(shapes)]]
+    arrays[0][::50, ::30] = numpy.resize([numpy.nan, numpy.inf, -numpy.inf, 0.0, -0.0], arrays[0][::50, ::30].shape)
+    shared.clear()  # of the op before
+    found = _computed(op, *arrays)
+    assert shared
+    for a, b in zip(found, plainly(_computed, op, *arrays), strict=True):
+        numpy.testing.assert_array_equal(a, b)
+
+
+def test_large_arrays_are_written_in_place(plainly: Callable, shared: list) -> None:
+    def written() -> list[numpy.ndarray]:
+        x, y, row = (engine.from_numpy(_random(i, shape)) for i, shape in enumerate((LARGE, LARGE, (512,))))
+        results = [x, x.add_(y).mul_(row).sub_(1).div_(y), engine.empty(LARGE).copy_(x), engine.zeros(LARGE, dtype=engine.float64).add_(x)]
+        p = y.clone().requires_grad_()
+        for _ in range(2):
+            (p * x).sum().backward()
+        return [r.numpy() for r in (*results, p.grad)]
+
+    found = written()
+    assert len(shared) >= 8
+    for a, b in zip(found, plainly(written), strict=True):
+        numpy.testing.assert_array_equal(a, b)
+
+
+def test_numpy_adds_the_large_arrays_that_threads_cannot_share(shared: list) -> None:
+    x = _random(0, LARGE)
+    misaligned = numpy.frombuffer(bytearray(x.nbytes + 1), "uint8")[1:].view("float32").reshape(LARGE)
+    for y in (x[:, ::-1], x.astype("float64"), misaligned, x[:, :1, None], x[:3], [1.0], numpy.float32(2)):
+        assert loops.over(numpy.add, x, y) is None
+    assert loops.over(numpy.add, x.T, x.T) is None and loops.over(numpy.add, x, x, out=x.T) is None
+    assert loops.over(numpy.isnan, x.astype("complex64")) is None and loops.over(numpy.matmul, x, x) is None
+    read_only = x.view()
+    read_only.flags.writeable = False
+    assert loops.over(numpy.add, x, x, out=read_only) is None
+    assert not shared
+    assert numpy.array_equal(loops.over(numpy.greater, x, read_only), numpy.zeros(LARGE, bool)) and shared
+
+
+def test_loops_are_numpys_alone_in_a_numpy_that_lays_out_ufuncs_otherwise(shared: list, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(ctypes.Structure):
+        _fields_ = (("more", ctypes.c_long), *loops._Ufunc._fields_)
+
+    monkeypatch.setattr(loops, "_Ufunc", Other)
+    monkeypatch.setattr(loops, "_loop", loops._loop.__wrapped__)
+    assert loops.over(numpy.add, _random(0, LARGE), 1.0) is None and not shared

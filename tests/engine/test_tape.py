@@ -10,7 +10,7 @@ import numpy
 import pytest
 
 import engine
-from engine.autograd import forward_ad, grad
+from engine.autograd import forward_ad, grad, reverse
 from engine.base import observe
 from engine.core import tape
 
@@ -410,3 +410,40 @@ def test_a_complex_tangent_of_a_real_primal_is_refused():
     """PyTorch keeps it; here rules compute in the primal's dtype and would drop the imaginary part."""
     with forward_ad.dual_level(), pytest.raises(ValueError, match="expected a real tangent for a primal of torch.float64"):
         forward_ad.make_dual(engine.ones(1, dtype=engine.float64), engine.ones(1, dtype=engine.complex128))
+
+
+# -- gradients of parts --------------------------------------------------------------------------------------------------------
+
+
+def _of_parts(x: engine.Tensor) -> tuple[engine.Tensor, engine.Tensor]:
+    """A tensor, and a sum over parts of it that overlap, the whole in between."""
+    h = x * 2
+    a, b, c = h.chunk(3, 1)
+    total = (
+        (a * b).sum() + (c**2).sum() + (h**2).sum() + (h[1] * 3).sum() + (h[1:3, ::2] ** 2).sum() + h[0, 0] * h[-1, -1] + h[[0, 0, 1]].sum()
+    )
+    return h, total
+
+
+def test_gradients_of_parts_are_those_of_a_pass_step_by_step() -> None:
+    """A pass that nobody looks at adds them in place."""
+    x = engine.arange(24.0).reshape(4, 6).requires_grad_()
+    h, total = _of_parts(x)
+    steps = list(reverse.start(total, retain_graph=True, accumulate=False, in_place=False))
+    wanted = next(grad for node, grad, _ in steps if node is x.node)
+    total.backward(retain_graph=True)
+    assert numpy.array_equal(x.grad.numpy(), wanted)
+    gh, gx = engine.autograd.grad(total, [h, x], retain_graph=True)
+    assert numpy.array_equal(gx.numpy(), wanted) and numpy.array_equal(gh.numpy(), wanted / 2)
+    seen: list[engine.Tensor] = []
+    h.register_hook(seen.append)
+    total.backward()
+    assert numpy.array_equal(seen[0].numpy(), wanted / 2) and numpy.array_equal(x.grad.numpy(), 2 * wanted)
+
+
+def test_gradients_of_parts_do_not_overwrite_the_callers_gradient() -> None:
+    x = engine.zeros(3, requires_grad=True)
+    h = x * 1
+    given = engine.ones(3)
+    engine.autograd.backward([h, h[0], h[1:]], [given, engine.tensor(5.0), engine.ones(2)])
+    assert given.tolist() == [1, 1, 1] and x.grad.tolist() == [6, 2, 2]
