@@ -17,11 +17,13 @@ from numpy import float32 as F
 from . import team  # noqa: F401  for `loops`
 from .elementwise import CDF, CDF_END
 from .kernels_random import COS_SIN, LN2, LOG, QUARTER_PI
+from .special import ERF, ERF_END
 from .team import Team
 
 _real = types.float64  # of a number, which becomes float32 inside
 _flat, _rows, _cube = (types.Array(types.float32, n, "C") for n in (1, 2, 3))
 _places, _places2 = (types.Array(types.int64, n, "C") for n in (1, 2))
+_marks = types.Array(types.uint8, 2, "C")
 _inline = njit(fastmath={"contract"}, error_model="numpy")  # no reordering: the constants below rely on the order of additions
 
 
@@ -112,6 +114,9 @@ def _log1p_exp(x: Any) -> Any:
 _C0, _C1, _C2, _C3, _C4, _C5, _C6 = (F(2 * c) for c in CDF)
 _SQUARE_END, _DENSITY = F(CDF_END), F(1 / math.sqrt(2 * math.pi))
 _TANH, _TANH3 = F(2 * math.sqrt(2 / math.pi)), F(0.044715)
+_EP0, _EP1, _EP2, _EP3, _EP4, _EP5, _EP6 = map(F, ERF[0])
+_EQ0, _EQ1, _EQ2, _EQ3, _EQ4 = map(F, ERF[1])
+_ERF_END, _SLOPE = F(ERF_END), F(2 / math.sqrt(math.pi))
 
 
 @_inline
@@ -288,6 +293,38 @@ def sqrt_input(g, y, out):
         out[i] = g[i] / (_TWO * y[i])
 
 
+@_kernel(_flat, _flat)
+def erf(x, out):
+    _in_wide_vectors()
+    for i in range(x.size):
+        t = _ERF_END if x[i] > _ERF_END else -_ERF_END if x[i] < -_ERF_END else x[i]
+        q = t * t
+        p = ((((((_EP0 * q + _EP1) * q + _EP2) * q + _EP3) * q + _EP4) * q + _EP5) * q + _EP6) * t
+        p /= (((_EQ0 * q + _EQ1) * q + _EQ2) * q + _EQ3) * q + _EQ4
+        out[i] = _ONE if p > _ONE else -_ONE if p < -_ONE else p
+
+
+@_kernel(_flat, _flat, _flat)
+def erf_input(g, x, out):
+    _in_wide_vectors()
+    for i in range(x.size):
+        out[i] = g[i] * (_SLOPE * _exp(-(x[i] * x[i])))
+
+
+@_kernel(_flat, _flat, _real, _flat)
+def scaled_difference(x, y, factor, out):
+    factor = F(factor)
+    for i in range(x.size):
+        out[i] = factor * (x[i] - y[i])
+
+
+@_kernel(_flat, _real, _real, _flat)
+def shifted_scaled(x, shift, factor, out):
+    shift, factor = F(shift), F(factor)
+    for i in range(x.size):
+        out[i] = (x[i] - shift) * factor
+
+
 # -- rows ----------------------------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +341,48 @@ def _most(x: Any, i: Any) -> Any:
     for j in range(x.shape[1]):
         most = max(most, _ordered(F(x[i, j]).view(numpy.int32)))
     return numpy.int32(_ordered(most)).view(numpy.float32)
+
+
+@_kernel(_rows, _flat)
+def row_sums(x, out):
+    for i in range(len(x)):
+        row, total = x[i], _ZERO
+        for j in range(row.size):
+            total += row[j]
+        out[i] = total
+
+
+@_kernel(_rows, _flat, _flat, _flat)
+def row_squares(x, middle, rest, out):
+    """The sums of the distances from each row's middle, and of their squares."""
+    for i in range(len(x)):
+        row, m, total, squares = x[i], middle[i], _ZERO, _ZERO
+        for j in range(row.size):
+            d = row[j] - m
+            total += d
+            squares += d * d
+        rest[i], out[i] = total, squares
+
+
+@_kernel(_rows, _rows, _flat)
+def row_distances(x, y, out):
+    """The sums of squared differences."""
+    for i in range(len(x)):
+        one, two, total = x[i], y[i], _ZERO
+        for j in range(one.size):
+            d = one[j] - two[j]
+            total += d * d
+        out[i] = total
+
+
+@_kernel(_rows, _marks, _real, _rows)
+def masked(x, mask, value, out):
+    """`value` where the mask, which has one row or as many as x, is not 0."""
+    value = F(value)
+    for i in range(len(x)):
+        row, marks, into = x[i], mask[i if len(mask) > 1 else 0], out[i]
+        for j in range(row.size):
+            into[j] = value if marks[j] else row[j]
 
 
 @_kernel(_rows, _rows)
@@ -407,7 +486,7 @@ def add_rows(x, places, out):
             into[j] += row[j]
 
 
-@_kernel(_rows, types.Array(types.uint8, 2, "C"), _cube)
+@_kernel(_rows, _marks, _cube)
 def scatter_squares(x, places, out):
     """Write each element to its place (row-major) in a square of 2 by 2, zeros beside it; `out` has pairs of rows."""
     for i in range(len(x)):
@@ -469,12 +548,116 @@ def normalize_rows_input(g, x, mean, rstd, weight, out):
             into[j] = r * ((into[j] - total) - (row[j] - m) * along)
 
 
-@_kernel(_rows, _rows, _flat, _flat, _flat)
+@_kernel(_cube, _cube, _rows, _rows, _rows)
 def normalize_rows_weight(g, x, mean, rstd, out):
+    """The sum over the rows of each part."""
+    for k in range(len(x)):
+        for i in range(x.shape[1]):
+            slope, row, into, m, r = g[k, i], x[k, i], out[k], mean[k, i], rstd[k, i]
+            for j in range(row.size):
+                into[j] += slope[j] * ((row[j] - m) * r)
+
+
+@_kernel(_rows, _flat, _real, _rows, _flat)
+def rms_rows(x, weight, eps, out, rstd):
+    n, eps = F(x.shape[1]), F(eps)
     for i in range(len(x)):
-        slope, row, m, r = g[i], x[i], mean[i], rstd[i]
+        row, into, total = x[i], out[i], _ZERO
         for j in range(row.size):
-            out[j] += slope[j] * ((row[j] - m) * r)
+            total += row[j] * row[j]
+        r = _ONE / math.sqrt(total / n + eps)
+        rstd[i] = r
+        if weight.size:
+            for j in range(row.size):
+                into[j] = row[j] * r * weight[j]
+        else:
+            for j in range(row.size):
+                into[j] = row[j] * r
+
+
+@_kernel(_rows, _rows, _flat, _flat, _rows)
+def rms_rows_input(g, x, rstd, weight, out):
+    n = F(x.shape[1])
+    for i in range(len(x)):
+        slope, row, into, r, along = g[i], x[i], out[i], rstd[i], _ZERO
+        if weight.size:
+            for j in range(row.size):
+                into[j] = slope[j] * weight[j]
+        else:
+            for j in range(row.size):
+                into[j] = slope[j]
+        for j in range(row.size):
+            along += into[j] * row[j]
+        along *= r * r / n
+        for j in range(row.size):
+            into[j] = r * (into[j] - row[j] * along)
+
+
+@_kernel(_places, _cube, _rows, _rows, _real, _cube, _flat, _flat)
+def normalize_groups(which, x, weight, bias, eps, out, mean, rstd):
+    """Normalize blocks of channels, of which weight and bias have one row for each group."""
+    n, eps = F(x.shape[1] * x.shape[2]), F(eps)
+    for i in which:
+        total, rest, squares = _ZERO, _ZERO, _ZERO
+        for c in range(x.shape[1]):
+            row = x[i, c]
+            for j in range(row.size):
+                total += row[j]
+        m = total / n
+        for c in range(x.shape[1]):
+            row = x[i, c]
+            for j in range(row.size):
+                d = row[j] - m
+                rest += d
+                squares += d * d
+        rest /= n
+        r = _ONE / math.sqrt((squares - n * rest * rest) / n + eps)
+        mean[i], rstd[i] = m + rest, r
+        for c in range(x.shape[1]):
+            row, into = x[i, c], out[i, c]
+            scale = weight[i % len(weight), c] if weight.size else _ONE
+            shift = bias[i % len(bias), c] if bias.size else _ZERO
+            for j in range(row.size):
+                d = row[j] - m
+                into[j] = (d - rest) * r * scale + shift
+
+
+@_kernel(_places, _cube, _cube, _flat, _flat, _rows, _cube)
+def normalize_groups_input(which, g, x, mean, rstd, weight, out):
+    n = F(x.shape[1] * x.shape[2])
+    for i in which:
+        m, r, total, along = mean[i], rstd[i], _ZERO, _ZERO
+        for c in range(x.shape[1]):
+            slope, part = g[i, c], _ZERO
+            for j in range(slope.size):
+                part += slope[j]
+            total += part * (weight[i % len(weight), c] if weight.size else _ONE)
+        total /= n
+        for c in range(x.shape[1]):
+            slope, row = g[i, c], x[i, c]
+            scale = weight[i % len(weight), c] if weight.size else _ONE
+            for j in range(row.size):
+                along += (slope[j] * scale - total) * (row[j] - m)
+        along *= r * r / n
+        for c in range(x.shape[1]):
+            slope, row, into = g[i, c], x[i, c], out[i, c]
+            scale = weight[i % len(weight), c] if weight.size else _ONE
+            for j in range(row.size):
+                into[j] = r * ((slope[j] * scale - total) - (row[j] - m) * along)
+
+
+@_kernel(_places, _cube, _cube, _rows, _rows, _flat)
+def normalize_groups_weight(which, g, x, mean, rstd, out):
+    """The sum for each channel of x (N, C, n), over samples and places; mean and rstd are (N, groups)."""
+    channels = x.shape[1] // mean.shape[1]
+    for c in which:
+        total, group = _ZERO, c // channels
+        for i in range(len(x)):
+            slope, row, m, part = g[i, c], x[i, c], mean[i, group], _ZERO
+            for j in range(row.size):
+                part += slope[j] * (row[j] - m)
+            total += part * rstd[i, group]
+        out[c] = total
 
 
 @_kernel(_places, _cube, _flat, _flat, _real, _cube, _flat, _flat)
@@ -556,6 +739,16 @@ def adam(g, shrink, decay, beta1, beta2, root, eps, rate, p, m, v):
         second = v[i] * kept2 + new2 * (slope * slope)
         m[i], v[i] = first, second
         p[i] -= rate * (first / (math.sqrt(second) / root + eps))
+
+
+@_kernel(_flat, _real, _real, _real, _real, _real, _flat, _flat)
+def sgd(g, decay, momentum, share, rate, nesterov, p, b):
+    """A step of SGD with momentum: `decay` p is added to g, `share` of the sum to the buffer b."""
+    decay, momentum, share, rate, nesterov = F(decay), F(momentum), F(share), F(rate), F(nesterov)
+    for i in range(g.size):
+        slope = g[i] + decay * p[i]
+        b[i] = momentum * b[i] + share * slope
+        p[i] -= rate * (slope + momentum * b[i] if nesterov else b[i])
 
 
 # -- LSTM ----------------------------------------------------------------------------------------------------------------------

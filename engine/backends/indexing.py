@@ -345,7 +345,23 @@ def fitting_mask(x: Any, mask: Any, value: Any) -> None:
 def masked_fill(x: Any, mask: Any, value: Any) -> Any:
     """Return a copy of `x`, broadcast with `mask`, with a number or 0-d array written where `mask` is True."""
     fitting_mask(x, mask, value)
-    return module_of(x).where(mask, fill_value(value, x.dtype), x).astype(x.dtype, copy=False)  # CuPy's `where` widens bfloat16
+    value = fill_value(value, x.dtype)
+    found = masked(x, mask, value)
+    return module_of(x).where(mask, value, x).astype(x.dtype, copy=False) if found is None else found  # CuPy's `where` widens bfloat16
+
+
+def masked(x: Any, mask: Any, value: Any) -> Any:
+    """`masked_fill` by the compiled kernel; None if there is none, or if the mask is not of the last dimensions of `x`."""
+    shape = getattr(mask, "shape", ())
+    if not shape or x.shape[x.ndim - len(shape) :] != shape or (run := fused.kernel("masked", x)) is None or not mask.flags.c_contiguous:
+        return None
+    out, lines = numpy.empty_like(x), mask.size if mask.size < x.size else x.shape[-1]
+    marks, given, into = mask.view(numpy.uint8).reshape(-1, lines), x.reshape(-1, lines), out.reshape(-1, lines)
+    if len(marks) == len(given):
+        share(run, (given, marks), float(value), last=(into,))
+    else:
+        share(run, (given,), marks, float(value), last=(into,))
+    return out
 
 
 def fill_value(value: Any, dtype: Any) -> Any:

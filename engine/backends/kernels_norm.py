@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from ..base.dtypes import F32
-from . import fused
+from . import fused, threads
 from .reduction import sum
 from .reference import module_of
 from .workers import share
@@ -97,13 +97,17 @@ def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
     normalized = axes if list(mean.shape) == kept else tuple([i for i in range(x.ndim) if i not in axes])
     run, shape = _compiled("_weight", x, normalized, g, mean, rstd)
     total: Any = 0
-    if run is not None:
-        total = numpy.zeros(kept, x.dtype)
+    if run is not None and len(shape) == 2:
+        n, m = shape
+        parts = count if (count := threads.count()) > 1 and n % count == 0 and x.size >= _SHARED else 1
+        sums = numpy.zeros((parts, m), x.dtype)
+        cubes, rows = (parts, n // parts, m), (parts, n // parts)
+        share(run, (g.reshape(cubes), x.reshape(cubes), mean.reshape(rows), rstd.reshape(rows)), last=(sums,))
+        total = numpy.add.reduce(sums).reshape(kept)
+    elif run is not None:
+        total = numpy.empty(kept, x.dtype)
         given = (g.reshape(shape), x.reshape(shape), mean.reshape(-1), rstd.reshape(-1), total.reshape(-1))
-        if len(shape) == 2:
-            run(*given)
-        else:
-            share(run, (numpy.arange(shape[1]),), *given, work=x.size)
+        share(run, (numpy.arange(shape[1]),), *given, work=x.size)
     for block in _blocks(x, () if 0 in axes else (0,)) if run is None else ():
         own = block if len(mean) > 1 else slice(None)  # per-row or common statistics
         unit = x[block] - mean[own]
@@ -111,6 +115,68 @@ def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
         unit *= g[block]
         total = total + _sum(xp, unit, axes)
     return total.reshape([m for i, m in enumerate(x.shape) if i not in axes])
+
+
+_SHARED = 1 << 17  # elements, from which on threads sum parts of the rows
+
+
+# -- groups of channels, and the root mean square: compiled kernels, or None ---------------------------------------------------
+
+
+def normalize_groups(x: Any, groups: int, eps: float, weight: Any, bias: Any) -> tuple | None:
+    """`normalize` of (N, C, ...) in groups of channels, with a weight and bias of each channel; mean and rstd are (N, groups, 1)."""
+    if not x.size or (run := fused.kernel("normalize_groups", x, *[w for w in (weight, bias) if w is not None])) is None:
+        return None
+    out, (mean, rstd) = numpy.empty_like(x), numpy.empty((2, len(x), groups, 1), x.dtype)
+    blocks = (len(x) * groups, x.shape[1] // groups, -1)
+    given = (x.reshape(blocks), _table(weight, groups), _table(bias, groups), eps, out.reshape(blocks), mean.reshape(-1), rstd.reshape(-1))
+    share(run, (numpy.arange(blocks[0]),), *given, work=x.size)
+    return out, mean, rstd
+
+
+def normalize_groups_input(g: Any, x: Any, mean: Any, rstd: Any, weight: Any) -> Any:
+    """Return the gradient of `normalize_groups` with respect to x."""
+    beside = (mean, rstd) if weight is None else (mean, rstd, weight)
+    if not x.size or (run := fused.kernel("normalize_groups_input", x, g, *beside)) is None:
+        return None
+    out, groups = numpy.empty_like(x), mean.shape[1]
+    blocks = (len(x) * groups, x.shape[1] // groups, -1)
+    given = (g.reshape(blocks), x.reshape(blocks), mean.reshape(-1), rstd.reshape(-1), _table(weight, groups), out.reshape(blocks))
+    share(run, (numpy.arange(blocks[0]),), *given, work=x.size)
+    return out
+
+
+def normalize_groups_weight(g: Any, x: Any, mean: Any, rstd: Any) -> Any:
+    """Return the gradient of `normalize_groups` with respect to the weight."""
+    if not x.size or (run := fused.kernel("normalize_groups_weight", x, g, mean, rstd)) is None:
+        return None
+    shape, total = (*x.shape[:2], -1), numpy.empty(x.shape[1], x.dtype)
+    given = (g.reshape(shape), x.reshape(shape), mean.reshape(mean.shape[:2]), rstd.reshape(mean.shape[:2]), total)
+    share(run, (numpy.arange(x.shape[1]),), *given, work=x.size)
+    return total
+
+
+def _table(weight: Any, groups: int) -> Any:
+    return _NOTHING[None] if weight is None else weight.reshape(groups, -1)
+
+
+def rms_normalize(x: Any, dims: int, eps: float, weight: Any) -> tuple | None:
+    """Return x / sqrt(mean(x^2) + eps) * weight, with the mean over the last `dims` dimensions, and the reciprocal of the root."""
+    if (run := fused.kernel("rms_rows", x, *() if weight is None else (weight,))) is None:
+        return None
+    rows = (math.prod(x.shape[:-dims]), math.prod(x.shape[-dims:]))
+    out, rstd = numpy.empty_like(x), numpy.empty((*x.shape[:-dims], *(1,) * dims), x.dtype)
+    share(run, (x.reshape(rows),), _flat(weight), eps, last=(out.reshape(rows), rstd.reshape(-1)))
+    return out, rstd
+
+
+def rms_normalize_input(g: Any, x: Any, dims: int, rstd: Any, weight: Any) -> Any:
+    """Return the gradient of `rms_normalize` with respect to x."""
+    if (run := fused.kernel("rms_rows_input", x, g, rstd, *() if weight is None else (weight,))) is None:
+        return None
+    rows, out = (math.prod(x.shape[:-dims]), math.prod(x.shape[-dims:])), numpy.empty_like(x)
+    share(run, (g.reshape(rows), x.reshape(rows), rstd.reshape(-1)), _flat(weight), last=(out.reshape(rows),))
+    return out
 
 
 _NOTHING = numpy.empty(0, F32)

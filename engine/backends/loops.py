@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import math
 from typing import Any, NamedTuple
 
 import numpy
@@ -17,7 +16,7 @@ import numpy
 from . import fused, threads
 
 LARGE = 1 << 18  # elements; for fewer, NumPy is as fast
-_PIECE = 1 << 14  # elements of a call, where nothing is broadcast along rows
+_PIECE = 1 << 14  # elements of a call, where no operand has rows
 _SHORT = 64  # elements; a call for a shorter row would not pay
 _DTYPES = tuple(map(numpy.dtype, ("float32", "float64", "int32", "int64")))
 _WORDS = {4: numpy.dtype("int32"), 8: numpy.dtype("int64")}
@@ -54,38 +53,44 @@ def _loop(ufunc: numpy.ufunc, dtype: numpy.dtype) -> _Loop | None:
 def over(ufunc: numpy.ufunc, *operands: Any, out: Any = None) -> Any:
     """`ufunc(*operands)`, computed by several threads, or None where that does not pay or they cannot.
 
-    One operand at least is a large array of float32 or float64 in row-major order. The others are like it, or are broadcast to it along
-    their first or their last dimensions, or are Python numbers. The result is a new array, or `out`, which may be one of the operands.
+    The operands are arrays of float32 or float64, the first large one of the result's shape, and Python numbers. They may have gaps between
+    rows, or be broadcast along the first or the last dimensions. The result is a new array in row-major order, or `out`, which may be one
+    of the operands.
     """
-    whole = next((a for a in operands if a.__class__ is numpy.ndarray and a.size >= LARGE and a.flags.c_contiguous), None)
+    whole = next((a for a in operands if a.__class__ is numpy.ndarray and a.size >= LARGE), None)
     if whole is None or whole.dtype not in _DTYPES or (parts := threads.count()) < 2:
         return None
-    shape, dtype, width = whole.shape, whole.dtype, 0
-    places, spread = [], []  # how each operand lies beside `whole`; None if it has its shape
-    for a in operands:
+    shape, dtype, size, width = whole.shape, whole.dtype, whole.size, 0
+    places, lies = [], []  # None for an array without gaps
+    for a in operands if out is None else (*operands, out):
         if a.__class__ is float or a.__class__ is int:
-            a = numpy.array(a, dtype)
-        elif a.__class__ is not numpy.ndarray or a.dtype is not dtype or not a.flags.aligned:
+            places.append(numpy.array(a, dtype))
+            lies.append((0, 0))
+            continue
+        if a.__class__ is not numpy.ndarray or not a.flags.aligned or a.dtype is not dtype and a is not out:
             return None
         places.append(a)
         if a.shape == shape and a.flags.c_contiguous:
-            spread.append(None)
+            lies.append(None)
             continue
-        if (found := _spread(a, shape)) is None or found[0] and width and found[0] != width:
+        if (found := _in_rows(a, shape)) is None:
             return None
-        width = found[0] or width
-        spread.append(found[1:])
+        if found[0] < size:
+            if width and found[0] != width:
+                return None
+            width = found[0]
+        lies.append(found[1:])
     if (loop := _loop(ufunc, dtype)) is None or (module := fused.module()) is None or not module.team.can_share():
         return None
     if out is None:
         out = numpy.empty(shape, loop.out)
-    elif out.shape != shape or out.dtype is not loop.out or not out.flags.carray:
+        places.append(out)
+        lies.append(None)
+    elif out.shape != shape or out.dtype is not loop.out or not out.flags.writeable:
         return None
-    places.append(out)
-    spread.append(None)
-    width, size = width or _PIECE, whole.size
-    spread = [(width * a.itemsize, a.itemsize) if s is None else s for a, s in zip(places, spread, strict=True)]
-    lines, steps = zip(*spread, strict=True)
+    width = width or _PIECE
+    rows = [(width * a.itemsize, a.itemsize) if lie is None else lie for a, lie in zip(places, lies, strict=True)]
+    lines, steps = zip(*rows, strict=True)
     addresses = [a.__array_interface__["data"][0] for a in places]
     module.team.loop_over_rows(parts, -(-size // width), width, size, loop[:2], addresses, lines, steps)
     return out
@@ -105,30 +110,23 @@ def copied(x: Any, out: Any = None) -> Any:
     return None if found is None else found.view(x.dtype)
 
 
-def _spread(a: numpy.ndarray, shape: tuple) -> tuple[int, int, int] | None:
-    """How an array is broadcast to a shape: the elements of a row, and the bytes from row to row and from element to element.
+def _in_rows(a: numpy.ndarray, shape: tuple) -> tuple[int, int, int] | None:
+    """How an array lies when it is broadcast to a shape: the elements of a row, and the bytes from row to row and from element to element.
 
-    The first is 0 where it does not matter. Returns None if the array changes along dimensions in between, or if rows are short.
+    Returns None if its strides are not those of rows of elements, the rows in their order and not short; those of one element are 0.
     """
-    if a.ndim > len(shape):
+    if a.ndim > len(shape) or any(n != m and n != 1 for n, m in zip(a.shape, shape[len(shape) - a.ndim :], strict=True)):
         return None
-    strides = [0] * (len(shape) - a.ndim)
-    for n, m, stride in zip(a.shape, shape[len(strides) :], a.strides, strict=True):
-        if n != m and n != 1:
-            return None
-        strides.append(0 if n == 1 else stride)
-    moving = [i for i, stride in enumerate(strides) if stride]
-    if not moving:
-        return 0, 0, 0
-    first, last, step = moving[0], moving[-1] + 1, a.itemsize
-    for i in range(last - 1, first - 1, -1):
-        if shape[i] > 1 and strides[i] != step:
-            return None
-        step *= shape[i]
-    if last == len(shape):
-        width, line, step = math.prod(shape[first:]), 0, a.itemsize
-    elif not any(n > 1 for n in shape[:first]):
-        width, line, step = math.prod(shape[last:]), a.itemsize, 0
-    else:
+    strides = [0] * (len(shape) - a.ndim) + [0 if n == 1 else stride for n, stride in zip(a.shape, a.strides, strict=True)]
+    levels: list[list[int]] = []  # length and stride, the innermost first
+    for n, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if levels and stride == levels[-1][0] * levels[-1][1]:
+            levels[-1][0] *= n
+        elif n > 1:
+            levels.append([n, stride])
+    (width, step), (_, line) = (*levels, [1, 0])[:2]
+    if len(levels) > 2 or step < 0 or line < 0 or 0 < line < step or width < _SHORT:
         return None
-    return (width, line, step) if width >= _SHORT else None
+    if len(levels) == 1 and step:  # without gaps, but in another shape
+        return None
+    return width, line, step

@@ -12,6 +12,7 @@ from ..base.errors import Refused
 from . import fused, gemm
 from .elementwise import logaddexp
 from .reference import _along, broadcast_to, module_of
+from .workers import share
 
 __all__ = [
     "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers", "histogram",
@@ -62,7 +63,7 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> 
     if axis is not None and x.__class__ is numpy.ndarray and x.size > 1024 and x.dtype in _FAST and dtype is None and x.flags.c_contiguous:
         axes, n, m = _axes(axis, x.ndim), x.ndim, x.shape[-1]
         if axes == (n - 1,) and n > 1:
-            out = numpy.vecdot(x, ones_of(x.dtype, m))  # row by row: a matrix product would use several threads
+            out = _row_sums(x)
             return out[..., None] if keepdims else out
         if axes == tuple(range(n - 1)) and n > 1 and m:
             rows = x.reshape(-1, m)
@@ -78,8 +79,26 @@ def _rows(x: Any) -> Any:
     """Return an array with the same sum as `x`: the sums of short rows of a large contiguous one, which takes a third of the time."""
     if x.size <= 1 << 14 or x.__class__ is not numpy.ndarray or x.dtype not in _FAST or not x.flags.c_contiguous:
         return x
+    rows, rest = in_pieces(x)
+    return numpy.concatenate([_row_sums(rows), rest])
+
+
+def in_pieces(x: Any) -> tuple[Any, Any]:
+    """Return a contiguous array as rows of 512 elements, and the elements that are left."""
     flat, whole = x.reshape(-1), x.size >> 9 << 9
-    return numpy.concatenate([numpy.vecdot(flat[:whole].reshape(-1, 512), ones_of(x.dtype, 512)), flat[whole:]])
+    return flat[:whole].reshape(-1, 512), flat[whole:]
+
+
+def _row_sums(x: Any) -> Any:
+    """Sums over the last dimension of a contiguous array."""
+    if x.size >= _SHARED and (run := fused.kernel("row_sums", x)) is not None:
+        out = numpy.empty(x.shape[:-1], x.dtype)
+        share(run, (x.reshape(-1, x.shape[-1]),), last=(out.reshape(-1),))
+        return out
+    return numpy.vecdot(x, ones_of(x.dtype, x.shape[-1]))  # row by row: a matrix product would use several threads
+
+
+_SHARED = 1 << 18  # elements, from which on threads share the rows
 
 
 def spread_to(x: Any, shape: tuple) -> Any:
@@ -99,11 +118,19 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     """Variance: the sum of squared distances from the mean, divided by the count minus `correction`."""
-    d = x - mean(x, axis, True)
-    squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
-    total, n = sum(squares, axis, keepdims), count(x, axis)
+    n = count(x, axis)
+    if axis is None and not keepdims and (run := fused.kernel("row_squares", x)) is not None:
+        (rows, left), middle = in_pieces(x), mean(x)
+        sums, squares = numpy.empty((2, len(rows)), x.dtype)
+        share(run, (rows, numpy.full(len(rows), middle)), last=(sums, squares))
+        left = left - middle
+        total, rest = numpy.add.reduce(squares) + left.dot(left), numpy.add.reduce(sums) + numpy.add.reduce(left)
+    else:
+        d = x - mean(x, axis, True)
+        squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
+        total, rest = sum(squares, axis, keepdims), sum(d, axis, keepdims)
     if n > 1:  # the distances sum to n times the rounding error of the mean, which for a mean far from 0 is as large as they are
-        off = numpy.square(numpy.abs(sum(d, axis, keepdims))) / n
+        off = numpy.square(numpy.abs(rest)) / n
         total = numpy.where(numpy.isfinite(off), numpy.maximum(total - off, 0), total)
     return total / (n - correction) if n > 0 and n > correction else numpy.where(total > 0, numpy.inf, numpy.nan).astype(squares.dtype)
 
@@ -126,6 +153,11 @@ def count_nonzero(x: Any, axis: Any = None) -> Any:
 
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """log(sum(exp(x))), with the maximum subtracted first."""
+    if axis in (-1, x.ndim - 1, (-1,), (x.ndim - 1,)) and (run := fused.kernel("log_sum_exp", x)) is not None:
+        out = numpy.empty(x.shape[:-1], x.dtype)
+        share(run, (x.reshape(-1, x.shape[-1]),), last=(out.reshape(-1),))
+        if numpy.isfinite(out).all():  # the kernel gives nan for a row with an infinite maximum
+            return out[..., None] if keepdims else out
     top = numpy.maximum.reduce(x.real, axis, None, None, True, -numpy.inf)
     top = numpy.where(numpy.isfinite(top), top, 0)
     total = sum(numpy.exp(x - top), axis, True)

@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy
 
-from . import kernels_loss, kernels_norm, loops
+from . import fused, kernels_loss, kernels_norm, loops
 from .fused import LEAST, each, each_row
-from .reduction import sum
+from .indexing import masked
+from .reduction import in_pieces, mean, sum
+from .workers import share
 
 # (op, "forward" or a rule) -> a function of the arrays and attributes that it names; None where the op's text must run
 FORMS: dict[tuple[str, str], Callable] = {
@@ -26,6 +28,7 @@ FORMS: dict[tuple[str, str], Callable] = {
     ("elu", "forward"): lambda input, alpha: each("elu", input, numbers=(alpha,)),
     ("elu", "d_input"): lambda g, input, alpha: each("elu_input", g, input, numbers=(alpha,)),
     ("leaky_relu", "forward"): lambda input, negative_slope: each("leaky_relu", input, numbers=(negative_slope,)),
+    ("erf", "d_input"): lambda g, input: each("erf_input", g, input),
     ("leaky_relu", "d_input"): lambda g, input, negative_slope: each("leaky_relu_input", g, input, numbers=(negative_slope,)),
 }
 
@@ -141,10 +144,22 @@ def _counted(n: int) -> numpy.ndarray:
     return numpy.arange(n)
 
 
-@form("group_norm", "d_input")
-def group_norm(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, num_groups: int) -> Any:
-    if not _large(g, input):
+# -- normalization ------------------------------------------------------------------------------------------------------------
+
+
+@form("group_norm", "forward")
+def group_norm(input: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> Any:
+    weights = [w for w in (weight, bias) if w is not None]
+    if input.ndim < 2 or num_groups <= 0 or input.shape[1] % num_groups or any(w.shape != input.shape[1:2] for w in weights):
         return None
+    return kernels_norm.normalize_groups(input, num_groups, eps, weight, bias)
+
+
+@form("group_norm", "d_input")
+def group_norm_input(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, num_groups: int) -> Any:
+    found = kernels_norm.normalize_groups_input(g, input, mean, rstd, weight)
+    if found is not None or not _large(g, input):
+        return found
     if weight is not None:
         g = g * weight.reshape(-1, *(1,) * (g.ndim - 2))
     rows = (len(g), num_groups, -1)
@@ -153,11 +168,80 @@ def group_norm(g: Any, input: Any, weight: Any, mean: Any, rstd: Any, num_groups
 
 @form("group_norm", "d_weight")
 def group_norm_weight(g: Any, input: Any, mean: Any, rstd: Any, num_groups: int) -> Any:
-    if not _large(g, input):
-        return None
+    found = kernels_norm.normalize_groups_weight(g, input, mean, rstd)
+    if found is not None or not _large(g, input):
+        return found
     total = numpy.zeros(input.shape[1], g.dtype)
     for slope, x, m, r in zip(g, input, mean, rstd, strict=True):
         unit = x.reshape(num_groups, -1) - m
         unit *= r
         total += numpy.vecdot(slope.reshape(len(total), -1), unit.reshape(len(total), -1))
     return total
+
+
+@form("rms_norm", "forward")
+def rms_norm(input: Any, weight: Any, normalized_shape: Any, eps: float | None) -> Any:
+    shape = tuple(normalized_shape) if hasattr(normalized_shape, "__iter__") else ()
+    if not shape or input.shape[-len(shape) :] != shape or weight is not None and weight.shape != shape:
+        return None
+    return kernels_norm.rms_normalize(input, len(shape), float(numpy.finfo(input.dtype).eps) if eps is None else eps, weight)
+
+
+@form("rms_norm", "d_input")
+def rms_norm_input(g: Any, input: Any, weight: Any, rstd: Any, normalized_shape: Any) -> Any:
+    return kernels_norm.rms_normalize_input(g, input, len(normalized_shape), rstd, weight)
+
+
+@form("rms_norm", "d_weight")
+def rms_norm_weight(g: Any, input: Any, rstd: Any) -> Any:
+    lead = max((i + 1 for i, n in enumerate(rstd.shape) if n > 1), default=0)
+    if not lead or not _large(g, input):
+        return None
+    return kernels_norm.normalize_weight(g, input, numpy.zeros_like(rstd), rstd, tuple(range(lead)))
+
+
+# -- reductions and losses ----------------------------------------------------------------------------------------------------
+
+
+@form("var", "d_input")
+def var(g: Any, input: Any, dim: Any, correction: float) -> Any:
+    n = input.size - correction
+    if g.size != 1 or n <= 0 or input.size < LEAST:
+        return None
+    return each("shifted_scaled", input, numbers=(float(mean(input)), 2 / n * float(g.reshape(())[()])))
+
+
+@form("logsumexp", "d_input")
+def logsumexp(g: Any, input: Any, out: Any, dim: Any) -> Any:
+    if dim not in (-1, input.ndim - 1, (-1,), (input.ndim - 1,)) or (run := fused.kernel("softmax_scaled", input, g, out)) is None:
+        return None
+    found, width = numpy.empty_like(input), input.shape[-1]
+    share(run, (input.reshape(-1, width), out.reshape(-1), g.reshape(-1)), last=(found.reshape(-1, width),))
+    return found
+
+
+@form("mse_loss", "forward")
+def mse_loss(input: Any, target: Any, reduction: str) -> Any:
+    if reduction not in ("mean", "sum") or input.shape != target.shape or (run := fused.kernel("row_distances", input, target)) is None:
+        return None
+    (one, rest), (two, other) = in_pieces(input), in_pieces(target)
+    parts, rest = numpy.empty(len(one), input.dtype), rest - other
+    share(run, (one, two), last=(parts,))
+    total = numpy.add.reduce(parts) + rest.dot(rest)
+    return total / input.size if reduction == "mean" else total
+
+
+def _difference(g: Any, input: Any, target: Any, reduction: str) -> Any:
+    if reduction not in ("mean", "sum") or g.ndim:
+        return None
+    factor = 2 * float(g) / max(input.size, 1) if reduction == "mean" else 2 * float(g)
+    return each("scaled_difference", input, target, numbers=(factor,))
+
+
+FORMS["mse_loss", "d_input"] = _difference
+FORMS["mse_loss", "d_target"] = lambda g, input, target, reduction: _difference(g, target, input, reduction)
+
+
+@form("masked_fill", "d_input")
+def masked_fill(g: Any, mask: Any) -> Any:
+    return masked(g, mask, 0.0)

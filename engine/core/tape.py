@@ -352,7 +352,7 @@ def backward_steps(
     `roots` are `(node, grad)` pairs. `xp` is the array namespace in which the rules run: `engine.core.xp`, which records them, for
     `create_graph`. `captured` (`{node: None}`) receives the gradients of those nodes; with `accumulate` False the pass ends at them and
     no leaf's `.grad` changes. With `in_place` False a second gradient of a leaf is added out of place, so that the step can be undone.
-    With `unseen` nobody looks at what is yielded, and the gradients of parts of a tensor are added in place.
+    With `unseen`, which says that the caller does not look at the steps, the gradients of parts of a tensor are added in place.
 
     Raises GraphFreedError if saved arrays were freed, and SpoiledError if one was overwritten in place.
     """

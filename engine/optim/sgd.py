@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from ..backends import fused
+from ..backends.workers import share
 from ..core.tensor import Tensor
 from .optimizer import Optimizer, count, counter, decayed, factor, held, held_like, library, on_gpu, options, plain, scalar, start
 
@@ -27,10 +29,14 @@ class SGD(Optimizer):
         ))  # fmt: skip
 
     def _update(self, xp: Any, p: Any, g: Any, state: dict, group: dict) -> None:
-        momentum, (step,) = group["momentum"], self._spare(xp, p, 1)
+        momentum, buffer = group["momentum"], state.get("momentum_buffer")
+        if momentum and buffer is not None and (run := fused.kernel("sgd", g, p, buffer.array)) is not None:
+            numbers = (group["weight_decay"], momentum, 1 - group["dampening"], scalar(group["lr"]), group["nesterov"])
+            share(run, (g.reshape(-1),), *map(float, numbers), last=(p.reshape(-1), buffer.array.reshape(-1)))
+            return
+        (step,) = self._spare(xp, p, 1)
         g = decayed(xp, p, g, group["weight_decay"], step)
         if momentum:
-            buffer = state.get("momentum_buffer")
             if buffer is None:
                 state["momentum_buffer"] = buffer = Tensor._wrap(g.copy())
             elif group["dampening"]:
