@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 import numpy
+from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 from numpy import float32 as F
@@ -761,22 +762,49 @@ def _tanh(x: Any) -> Any:
     return t if x >= _ZERO else -t
 
 
-@_kernel(_rows, _rows, _rows, _rows, _rows)
-def lstm_step(given, c, z, new, h):
-    """From the input's part of the gates, the state c, and minus the state's part of the gates in z: the gates in z, the next c and h."""
+@intrinsic
+def _sgemm(context: Any, function: Any, n: Any, m: Any, k: Any, a: Any, b: Any, beta: Any, out: Any) -> Any:
+    """Call oneDNN's sgemm for row-major matrices (n, k) and (k, m) at their addresses: out = a b + beta out."""
+
+    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        def number(value: Any) -> Any:
+            return ir.Constant(ir.FloatType(), value)
+
+        rows, columns, inner, one, two, old, result = given[1:]
+        plainly, long, single = ir.Constant(ir.IntType(32), ord("N")), ir.IntType(64), ir.FloatType()
+        arguments = [plainly, plainly, rows, columns, inner, number(1.0), one, inner, two, columns, old, result, columns]
+        kind = ir.FunctionType(ir.IntType(32), [a.type for a in arguments])
+        assert (rows.type, old.type) == (long, single)
+        builder.call(builder.inttoptr(given[0], kind.as_pointer()), arguments)
+        return context.get_dummy_value()
+
+    words = (types.int64,) * 6
+    return types.none(*words, types.float32, types.int64), generate
+
+
+@_kernel(types.int64, types.int64, _cube, _rows, _rows, _rows, _cube, _cube, _cube)
+def lstm_steps(product, backwards, given, h, c, weight, gates, cells, outs):
+    """All steps, from the input's part of the gates; the weight is (H, 4H), and `product` is the address of oneDNN's sgemm."""
     _in_wide_vectors()
-    n = c.shape[1]
-    for k in range(len(z)):  # every loop starts at 0: only then does Numba see that no index is negative
-        for j in range(2 * n):
-            z[k, j] = _sigmoid(given[k, j] - z[k, j])
-        for j in range(n):
-            z[k, 2 * n + j] = _tanh(given[k, 2 * n + j] - z[k, 2 * n + j])
-        for j in range(n):
-            z[k, 3 * n + j] = _sigmoid(given[k, 3 * n + j] - z[k, 3 * n + j])
-        for j in range(n):
-            new[k, j] = z[k, n + j] * c[k, j] + z[k, j] * z[k, 2 * n + j]
-        for j in range(n):
-            h[k, j] = z[k, 3 * n + j] * _tanh(new[k, j])
+    steps, rows, n = outs.shape
+    before, old = h, c
+    for s in range(steps):
+        t = steps - 1 - s if backwards else s
+        z, new, out = gates[t], cells[t], outs[t]
+        z[:, :] = given[t]
+        _sgemm(product, rows, 4 * n, n, before.ctypes.data, weight.ctypes.data, _ONE, z.ctypes.data)
+        for k in range(rows):  # every loop starts at 0: only then does Numba see that no index is negative
+            for j in range(2 * n):
+                z[k, j] = _sigmoid(z[k, j])
+            for j in range(n):
+                z[k, 2 * n + j] = _tanh(z[k, 2 * n + j])
+            for j in range(n):
+                z[k, 3 * n + j] = _sigmoid(z[k, 3 * n + j])
+            for j in range(n):
+                new[k, j] = z[k, n + j] * old[k, j] + z[k, j] * z[k, 2 * n + j]
+            for j in range(n):
+                out[k, j] = z[k, 3 * n + j] * _tanh(new[k, j])
+        before, old = out, new
 
 
 @_kernel(_rows, _rows, _rows, _rows, _rows)
@@ -799,22 +827,26 @@ def lstm_slopes(gates, old, cells, by, to_c):
             to_c[k, j] = (_ONE - to_c[k, j] * to_c[k, j]) * gates[k, 3 * n + j]
 
 
-@_kernel(_rows, _rows, _rows, _rows, _rows, _rows)
-def lstm_back_step(g, gates, to_c, dh, dc, by):
-    """One step back: the gradients of h and c. `by` holds the factors of `lstm_slopes`, then the gradients of the gates."""
-    n = dc.shape[1]
-    for k in range(len(g)):
-        for j in range(n):
-            dh[k, j] += g[k, j]
-        for j in range(n):
-            by[k, 3 * n + j] *= dh[k, j]
-        for j in range(n):
-            dc[k, j] += dh[k, j] * to_c[k, j]
-        for part in range(3):
+@_kernel(types.int64, types.int64, _cube, _cube, _cube, _rows, _rows, _rows, _cube)
+def lstm_back_steps(product, backwards, g, gates, to_c, weight, dh, dc, by):
+    """Steps back: the gradients of h and c. `by` holds the factors of `lstm_slopes`, then the gradients of the gates."""
+    steps, rows, n = g.shape
+    for s in range(steps):
+        t = s if backwards else steps - 1 - s
+        slope, gate, factor, into = g[t], gates[t], to_c[t], by[t]
+        for k in range(rows):
             for j in range(n):
-                by[k, part * n + j] *= dc[k, j]
-        for j in range(n):
-            dc[k, j] *= gates[k, n + j]
+                dh[k, j] += slope[k, j]
+            for j in range(n):
+                into[k, 3 * n + j] *= dh[k, j]
+            for j in range(n):
+                dc[k, j] += dh[k, j] * factor[k, j]
+            for part in range(3):
+                for j in range(n):
+                    into[k, part * n + j] *= dc[k, j]
+            for j in range(n):
+                dc[k, j] *= gate[k, n + j]
+        _sgemm(product, rows, n, 4 * n, into.ctypes.data, weight.ctypes.data, _ZERO, dh.ctypes.data)
 
 
 # -- normal samples ------------------------------------------------------------------------------------------------------------

@@ -44,6 +44,14 @@ def products(a: Any, b: Any) -> Any:
     return out
 
 
+def address(x: Any) -> int:
+    """Return where oneDNN's product of matrices is, for compiled kernels to call from this thread on arrays like `x`, or 0."""
+    if (library := _for(x, x.T)) is None:
+        return 0
+    library.use_threads(onednn.thread_count())
+    return library.address_of_sgemm
+
+
 def _for(a: Any, b: Any) -> Library | None:
     """Return the library if the operands are for it: aligned arrays of float32 with elements, and as many columns as the other has rows."""
     if not mkldnn.enabled or not a.__class__ is b.__class__ is numpy.ndarray or not a.dtype == b.dtype == F32:

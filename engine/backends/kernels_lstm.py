@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import fused
+import numpy
+
+from . import fused, gemm
 from .products import matmul, multiply
 from .reference import module_of
 from .workers import share
@@ -19,18 +21,16 @@ _CHUNK = 1 << 15  # elements of a state, over several steps, processed at a time
 def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
     """Return the hidden states (T, N, H), the last cell state (N, H), all cell states (T, N, H), and the gates (T, N, 4H)."""
     xp, n = module_of(given), h.shape[-1]
-    turned = xp.empty(weight.shape[::-1], weight.dtype)
-    xp.negative(weight.T, out=turned)
     outs, cells = (xp.empty((len(given), *h.shape), given.dtype) for _ in range(2))
-    gates, buffer = xp.empty(given.shape, given.dtype), xp.empty(h.shape, given.dtype)
-    run = fused.kernel("lstm_step", given, h, c)
+    gates = xp.empty(given.shape, given.dtype)
+    if (product := gemm.address(weight)) and (run := fused.kernel("lstm_steps", given, h, c)) is not None:
+        run(product, reverse, given, h, c, numpy.ascontiguousarray(weight.T), gates, cells, outs)
+        return outs, cells[0 if reverse else -1].copy(), cells, gates
+    buffer, turned = xp.empty(h.shape, given.dtype), xp.empty(weight.shape[::-1], weight.dtype)
+    xp.negative(weight.T, out=turned)
     for t in order(len(given), reverse):
         z, new = gates[t], cells[t]
         multiply(h, turned, z)
-        if run is not None:
-            run(given[t], c, z, new, outs[t])
-            c, h = new, outs[t]
-            continue
         z -= given[t]
         # z is -(W h + given): i, f and o are 1 / (1 + exp(z)), and g is -tanh(z)
         i, f, g, o = (z[:, k * n : (k + 1) * n] for k in range(4))
@@ -53,8 +53,10 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
     xp, n = module_of(out), h0.shape[-1]
     dz, old = xp.empty(gates.shape, out.dtype), before(xp, cells, c0, reverse)
     dc, dh, buffer = xp.array(dc), xp.zeros(h0.shape, out.dtype), xp.empty(h0.shape, out.dtype)
-    run = fused.kernel("lstm_slopes", gates, old, cells)
-    step = run and fused.kernel("lstm_back_step", dc, dh, g)
+    product = gemm.address(weight)
+    run, back = [
+        fused.kernel(name, gates, old, cells, g, dc, dh, weight) if product else None for name in ("lstm_slopes", "lstm_back_steps")
+    ]
     steps, size = order(len(out), not reverse), max(1, _CHUNK // max(1, h0.size))
     for some in (steps[k : k + size] for k in range(0, len(steps), size)):
         first = min(some)
@@ -63,33 +65,27 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
         # the factors of the gradients of c and h, for these steps at once
         by = dz[block]
         by_i, by_f, by_new, by_o = (by[:, :, k * n : (k + 1) * n] for k in range(4))
-        if run is not None:
+        if run is not None and back is not None:
             to_c = xp.empty(cells[block].shape, out.dtype)
-            share(
-                run,
-                tuple([a[block].reshape(-1, a.shape[-1]) for a in (gates, old, cells)]),
-                last=(by.reshape(-1, 4 * n), to_c.reshape(-1, n)),
-            )
-        else:
-            xp.subtract(1, gates[block], out=by)
-            by *= gates[block]
-            by_i *= new
-            by_f *= old[block]
-            xp.multiply(new, new, out=by_new)
-            xp.subtract(1, by_new, out=by_new)
-            by_new *= i
-            to_c = xp.tanh(cells[block])
-            by_o *= to_c
-            to_c *= to_c
-            xp.subtract(1, to_c, out=to_c)
-            to_c *= o
+            rows = tuple([a[block].reshape(-1, a.shape[-1]) for a in (gates, old, cells)])
+            share(run, rows, last=(by.reshape(-1, 4 * n), to_c.reshape(-1, n)))
+            back(product, reverse, g[block], gates[block], to_c, weight, dh, dc, by)
+            continue
+        xp.subtract(1, gates[block], out=by)
+        by *= gates[block]
+        by_i *= new
+        by_f *= old[block]
+        xp.multiply(new, new, out=by_new)
+        xp.subtract(1, by_new, out=by_new)
+        by_new *= i
+        to_c = xp.tanh(cells[block])
+        by_o *= to_c
+        to_c *= to_c
+        xp.subtract(1, to_c, out=to_c)
+        to_c *= o
         by_c = by.reshape(len(some), len(h0), 4, n)[:, :, :3]
         for t in some:
             k = t - first
-            if step is not None:
-                step(g[t], gates[t], to_c[k], dh, dc, by[k])
-                multiply(by[k], weight, dh)
-                continue
             dh += g[t]
             dc += xp.multiply(dh, to_c[k], out=buffer)
             by_c[k] *= dc[:, None]

@@ -127,6 +127,7 @@ class Library:
                 self.parallel.restype = None
         except AttributeError as error:
             raise RuntimeError(f"{file} lacks a function: {error}") from None
+        self.address_of_sgemm = ctypes.cast(self._c.dnnl_sgemm, _P).value or 0
         self.engine = Handle(self.engine_create, None, _CPU, 0)
         self.stream = Handle(self.stream_create, None, self.engine, _IN_ORDER)
         self._own_scratchpad = Handle(self.primitive_attr_create, None)

@@ -104,7 +104,7 @@ def _binary(op: Any) -> Callable:
                     return otherwise(op, (x, y), attrs)
             else:
                 try:
-                    data = None
+                    data: Any = None
                     if large is not None and (xd if xc is ndarray else yd).size >= many:  # pyright: ignore[reportAttributeAccessIssue]
                         data = large(xd, yd)
                     if data is None:
@@ -200,7 +200,7 @@ def _unary(op: Any) -> Callable:
             if watcher is not None:
                 watcher.begins()
             try:
-                data = large(array, **attrs) if large is not None and array.size >= many else None
+                data: Any = large(array, **attrs) if large is not None and array.size >= many else None
                 if data is None:
                     data = on_cpu(cpu, array) if attrs is defaults else on_cpu(cpu, array, **attrs)
             except Unbatchable:  # an attribute differs between samples of a vmap

@@ -161,7 +161,8 @@ def pull_one(op: Any) -> Callable:
 
 
 def pull_two(op: Any) -> Callable:
-    (dx, large_x), (dy, large_y) = ((rule, getattr(rule, "large", None)) for rule in op.rules)
+    rules: Any = op.rules
+    (dx, large_x), (dy, large_y) = ((rule, getattr(rule, "large", None)) for rule in rules)
     many = loops.LARGE
 
     def specialised(node, grad):
