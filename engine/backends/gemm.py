@@ -10,6 +10,7 @@ from ..base.dtypes import F32
 from ..base.layout import strides_of
 from . import mkldnn, onednn
 from .onednn import DST, SRC, WEIGHTS, Library, Plans, Program, Unsupported
+from .pointers import address
 
 LEAST = 1 << 18  # multiplications: for more of them NumPy's BLAS wakes threads, which then spin for 20 ms beside those of oneDNN
 _plans = Plans()
@@ -24,7 +25,7 @@ def product(a: Any, b: Any, out: Any = None) -> Any:
     elif out.shape != (len(a), b.shape[1]) or out.dtype != F32 or not out.flags.carray:
         return None
     library.use_threads(onednn.thread_count())
-    library.multiply(*a.shape, b.shape[1], *one, *two, out.__array_interface__["data"][0])
+    library.multiply(*a.shape, b.shape[1], *one, *two, address(out))
     return out
 
 
@@ -44,7 +45,7 @@ def products(a: Any, b: Any) -> Any:
     return out
 
 
-def address(x: Any) -> int:
+def address_of_product(x: Any) -> int:
     """Return where oneDNN's product of matrices is, for compiled kernels to call from this thread on arrays like `x`, or 0."""
     if (library := _for(x, x.T)) is None:
         return 0
@@ -67,7 +68,7 @@ def _rows(x: Any) -> tuple[bytes, int, int] | None:
     (rows, columns), (down, across) = x.shape, x.strides
     for order, inner, outer, length in ((b"N", across, down, columns), (b"T", down, across, rows)):
         if (inner == 4 or length == 1) and outer % 4 == 0 and outer >= 4 * length:
-            return order, outer // 4, x.__array_interface__["data"][0]
+            return order, outer // 4, address(x)
     return None
 
 

@@ -23,7 +23,7 @@ def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
     xp, n = module_of(given), h.shape[-1]
     outs, cells = (xp.empty((len(given), *h.shape), given.dtype) for _ in range(2))
     gates = xp.empty(given.shape, given.dtype)
-    if (product := gemm.address(weight)) and (run := fused.kernel("lstm_steps", given, h, c)) is not None:
+    if (product := gemm.address_of_product(weight)) and (run := fused.kernel("lstm_steps", given, h, c)) is not None:
         run(product, reverse, given, h, c, numpy.ascontiguousarray(weight.T), gates, cells, outs)
         return outs, cells[0 if reverse else -1].copy(), cells, gates
     buffer, turned = xp.empty(h.shape, given.dtype), xp.empty(weight.shape[::-1], weight.dtype)
@@ -53,7 +53,7 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
     xp, n = module_of(out), h0.shape[-1]
     dz, old = xp.empty(gates.shape, out.dtype), before(xp, cells, c0, reverse)
     dc, dh, buffer = xp.array(dc), xp.zeros(h0.shape, out.dtype), xp.empty(h0.shape, out.dtype)
-    product = gemm.address(weight)
+    product = gemm.address_of_product(weight)
     run, back = [
         fused.kernel(name, gates, old, cells, g, dc, dh, weight) if product else None for name in ("lstm_slopes", "lstm_back_steps")
     ]

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from . import threads
+from .pointers import address
 
 _NAME = "libdnnl.3.dylib" if sys.platform == "darwin" else "libdnnl.so.3"
 _OLD = ("libdnnl.so.2", "libdnnl.so.1")
@@ -276,9 +277,9 @@ class Program:
     def __call__(self, *arrays: numpy.ndarray) -> None:
         """Execute on the memory of these arrays, which must lie as described; the last one is written."""
         for memory, array in zip(self._memories, arrays, strict=True):
-            self._set(memory, array.__array_interface__["data"][0])
+            self._set(memory, address(array))
         room = numpy.empty(self._room + _LINE, numpy.uint8)
-        start = -(-room.__array_interface__["data"][0] // _LINE) * _LINE
+        start = -(-address(room) // _LINE) * _LINE
         for memory, offset in self._temporary:
             self._set(memory, start + offset)
         for primitive, n, arguments, _ in self._steps:

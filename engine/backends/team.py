@@ -7,6 +7,7 @@ Imported by `compiled` alone.
 from __future__ import annotations
 
 import functools
+from array import array
 from typing import Any
 
 import numpy
@@ -18,6 +19,7 @@ from numba.np.numpy_support import carray
 
 from . import mkldnn, onednn
 from .onednn import Library
+from .pointers import address
 
 _ARGUMENT = 5  # words of an argument: its address or number, the lengths of its dimensions, and whether it is divided
 _FIRST = 3  # words before them: the next part, the number of parts, and the length of what is divided
@@ -50,9 +52,10 @@ def can_share() -> bool:
     return isinstance(library, Library) and library.parallel is not None
 
 
-def _in_parallel(compiled: Any, words: numpy.ndarray) -> None:
-    """Call a function of these words, the second of which is the number of parts, from as many threads."""
-    onednn.found().parallel(compiled.address, words.__array_interface__["data"][0], int(words[1]), 0)  # pyright: ignore
+def _in_parallel(compiled: Any, words: int, parts: int) -> None:
+    """Call a function of the words at an address from as many threads as there are parts."""
+    library: Any = onednn.found()
+    library.parallel(compiled.address, words, parts, 0)
 
 
 # -- compiled kernels ----------------------------------------------------------------------------------------------------------
@@ -84,9 +87,9 @@ class Team:
                 continue
             if not isinstance(a, numpy.ndarray) or a.dtype != dtype or a.ndim != kind.ndim or not a.flags.carray:
                 return False
-            words[at], words[at + 4] = a.__array_interface__["data"][0], n < divided[0] or n >= divided[1]
+            words[at], words[at + 4] = address(a), n < divided[0] or n >= divided[1]
             words[at + 1 : at + 1 + a.ndim] = a.shape
-        _in_parallel(self.compiled, words)
+        _in_parallel(self.compiled, address(words), parts)
         return True
 
     @functools.cached_property
@@ -133,9 +136,9 @@ def _numpy_loop(context: Any, function: Any, data: Any, n: Any, places: Any, ste
         word, byte = context.get_value_type(types.int64), context.get_value_type(types.voidptr)
         taken = [cgutils.alloca_once(builder, word, OPERANDS) for _ in range(2)]
         length = cgutils.alloca_once_value(builder, given[2])
-        for array, values in zip(taken, given[3:], strict=True):
+        for words, values in zip(taken, given[3:], strict=True):
             for i, value in enumerate(cgutils.unpack_tuple(builder, values)):
-                builder.store(value, builder.gep(array, [context.get_constant(types.intp, i)]))
+                builder.store(value, builder.gep(words, [context.get_constant(types.intp, i)]))
         kind = ir.FunctionType(ir.VoidType(), [byte] * 4)
         pointers = [builder.bitcast(a, byte) for a in (taken[0], length, taken[1])]
         builder.call(builder.inttoptr(given[0], kind.as_pointer()), [*pointers, builder.inttoptr(given[1], byte)])
@@ -163,5 +166,5 @@ def loop_over_rows(parts: int, rows: int, width: int, total: int, loop: tuple, p
     `lines` the bytes from one row to the next, `steps` those from one element to the next.
     """
     free = [0] * (OPERANDS - len(places))
-    words = [0, parts, rows, width, total, *loop, *places, *free, *lines, *free, *steps, *free]
-    _in_parallel(_loop_over_rows, numpy.array(words, numpy.int64))
+    words = array("q", (0, parts, rows, width, total, *loop, *places, *free, *lines, *free, *steps, *free))
+    _in_parallel(_loop_over_rows, words.buffer_info()[0], parts)

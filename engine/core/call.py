@@ -104,11 +104,8 @@ def _binary(op: Any) -> Callable:
                     return otherwise(op, (x, y), attrs)
             else:
                 try:
-                    data: Any = None
-                    if large is not None and (xd if xc is ndarray else yd).size >= many:  # pyright: ignore[reportAttributeAccessIssue]
-                        data = large(xd, yd)
-                    if data is None:
-                        data = forward(cpu, xd, yd)
+                    found = large(xd, yd) if large is not None and (xd if xc is ndarray else yd).size >= many else None
+                    data: Any = forward(cpu, xd, yd) if found is None else found
                     if laid is not None and xc is yc and data.ndim > 2 and not xd.flags.c_contiguous:
                         data = laid(data, xd, yd)
                 except Exception as error:
@@ -200,8 +197,10 @@ def _unary(op: Any) -> Callable:
             if watcher is not None:
                 watcher.begins()
             try:
-                data: Any = large(array, **attrs) if large is not None and array.size >= many else None
-                if data is None:
+                found = large(array, **attrs) if large is not None and array.size >= many else None
+                if found is not None:
+                    data = found
+                else:
                     data = on_cpu(cpu, array) if attrs is defaults else on_cpu(cpu, array, **attrs)
             except Unbatchable:  # an attribute differs between samples of a vmap
                 return _run(op, (input,), attrs)

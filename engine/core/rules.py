@@ -161,8 +161,8 @@ def pull_one(op: Any) -> Callable:
 
 
 def pull_two(op: Any) -> Callable:
-    rules: Any = op.rules
-    (dx, large_x), (dy, large_y) = ((rule, getattr(rule, "large", None)) for rule in rules)
+    pairs: list[Any] = [(rule, getattr(rule, "large", None)) for rule in op.rules]
+    (dx, large_x), (dy, large_y) = pairs
     many = loops.LARGE
 
     def specialised(node, grad):
