@@ -353,6 +353,18 @@ def row_sums(x, out):
         out[i] = total
 
 
+@_kernel(_cube, _rows)
+def column_sums(x, out):
+    """The sums of each part's columns."""
+    for k in range(len(x)):
+        into = out[k]
+        into[:] = x[k, 0]
+        for i in range(1, x.shape[1]):
+            row = x[k, i]
+            for j in range(row.size):
+                into[j] += row[j]
+
+
 @_kernel(_rows, _flat, _flat, _flat)
 def row_squares(x, middle, rest, out):
     """The sums of the distances from each row's middle, and of their squares."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from ..base.errors import Refused
-from . import fused, gemm
+from . import fused, gemm, threads
 from .elementwise import logaddexp
 from .reference import _along, broadcast_to, module_of
 from .workers import share
@@ -67,8 +67,14 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> 
             return out[..., None] if keepdims else out
         if axes == tuple(range(n - 1)) and n > 1 and m:
             rows = x.reshape(-1, m)
-            ones = ones_of(x.dtype, len(rows))
-            out = gemm.product(ones[None], rows) if x.size >= gemm.LEAST else None
+            ones, out = ones_of(x.dtype, len(rows)), None
+            if m >= _WIDE and x.size >= _SHARED and len(rows) <= _TALL and (run := fused.kernel("column_sums", x)) is not None:
+                parts = count if len(rows) % (count := threads.count()) == 0 else 1
+                out = numpy.empty((parts, m), x.dtype)
+                share(run, (x.reshape(parts, -1, m),), last=(out,))
+                out = numpy.add.reduce(out)
+            elif x.size >= gemm.LEAST:
+                out = gemm.product(ones[None], rows)
             if out is None:
                 out = ones @ rows if m < 128 else numpy.add.reduce(rows, 0)
             return out.reshape((1,) * (n - 1) + (m,)) if keepdims else out.reshape(m)
@@ -98,7 +104,8 @@ def _row_sums(x: Any) -> Any:
     return numpy.vecdot(x, ones_of(x.dtype, x.shape[-1]))  # row by row: a matrix product would use several threads
 
 
-_SHARED = 1 << 18  # elements, from which on threads share the rows
+_SHARED = 1 << 17  # elements, from which on threads share the rows
+_WIDE, _TALL = 64, 1 << 13  # columns at least, and rows at most, to be added one after the other
 
 
 def spread_to(x: Any, shape: tuple) -> Any:

@@ -440,14 +440,14 @@ def _add_part(grads: dict, parted: set, node: Node, part: Any) -> bool:
     whole = grads.get(source)
     if whole is None:
         whole = grads[source] = numpy.zeros(source.shape, part.dtype)
-        whole[index] = part
-    elif source in parted:
-        whole[index] += part
-    elif whole.__class__ is numpy.ndarray and whole.dtype is part.dtype:
+    elif source not in parted:
+        if whole.__class__ is not numpy.ndarray or whole.dtype is not part.dtype:
+            return False
         whole = grads[source] = whole.copy()
+    if part.size < loops.LARGE:
         whole[index] += part
     else:
-        return False
+        loops.add_to(whole[index], part)
     parted.add(source)
     return True
 
