@@ -16,7 +16,7 @@ from . import kernels_conv, mkldnn, onednn
 from .onednn import BIAS, DIFF_DST, DIFF_SRC, DIFF_WEIGHTS, DST, SRC, WEIGHTS, Library, Plans, Program, Unsupported
 from .windows import Windows, place
 
-_LEAST = 1 << 18  # multiplications; with fewer, too little is saved to load the library and to make a plan
+_LEAST = 1 << 14  # multiplications; with fewer, too little is saved to load the library and to make a plan
 
 
 _plans = Plans()
