@@ -353,6 +353,15 @@ def row_sums(x, out):
         out[i] = total
 
 
+@_kernel(_rows, _flat)
+def row_squares(x, out):
+    for i in range(len(x)):
+        row, total = x[i], _ZERO
+        for j in range(row.size):
+            total += row[j] * row[j]
+        out[i] = total
+
+
 @_kernel(_cube, _rows)
 def column_sums(x, out):
     """The sums of each part's columns."""
@@ -366,7 +375,7 @@ def column_sums(x, out):
 
 
 @_kernel(_rows, _flat, _flat, _flat)
-def row_squares(x, middle, rest, out):
+def row_spread(x, middle, rest, out):
     """The sums of the distances from each row's middle, and of their squares."""
     for i in range(len(x)):
         row, m, total, squares = x[i], middle[i], _ZERO, _ZERO
@@ -497,6 +506,22 @@ def add_rows(x, places, out):
         row, into = x[i], out[places[i]]
         for j in range(row.size):
             into[j] += row[j]
+
+
+@_kernel(_cube, _rows, _marks)
+def squares_maximum(x, out, places):
+    """The maximum of each square of 2 by 2 in pairs of rows, and its place (row-major): the first of equal ones, the last nan."""
+    for i in range(len(x)):
+        above, below, into, at = x[i, 0], x[i, 1], out[i], places[i]
+        for j in range(into.size):
+            a, b, c, d = above[2 * j], above[2 * j + 1], below[2 * j], below[2 * j + 1]
+            best, place = a, numpy.uint8(0)
+            later = (b > best) | (b != b)
+            best, place = (b if later else best), (numpy.uint8(1) if later else place)
+            later = (c > best) | (c != c)
+            best, place = (c if later else best), (numpy.uint8(2) if later else place)
+            later = (d > best) | (d != d)
+            into[j], at[j] = (d if later else best), (numpy.uint8(3) if later else place)
 
 
 @_kernel(_rows, _marks, _cube)

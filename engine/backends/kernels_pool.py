@@ -22,6 +22,11 @@ from .workers import share
 def max_pool(x: Any, n: int, kernel: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False) -> tuple:
     """Return the maximum of each window and its tap."""
     at = _at(x, n, kernel, stride, padding, dilation, ceil_mode)
+    if _squares(at) and (run := fused.kernel("squares_maximum", x)) is not None:
+        out, width = numpy.empty((*x.shape[:-2], *at.out), x.dtype), at.out[-1]
+        taps = numpy.empty(out.shape, numpy.uint8)
+        share(run, (x.reshape(-1, 2, 2 * width),), last=(out.reshape(-1, width), taps.reshape(-1, width)))
+        return out, taps
     xp = module_of(x)
     out, taps, scale = at.pad(x, _lowest(x.dtype)), None, 1
     wide, kind = out, _tap_type(at.kernel)
@@ -62,6 +67,11 @@ def _at(x: Any, n: int, kernel: Any, stride: Any, padding: Any, dilation: Any, c
     return place_pool(x.shape[-n:], kernel, stride, padding, dilation, ceil_mode)
 
 
+def _squares(at: Windows) -> bool:
+    """Whether the windows are squares of 2 by 2 that tile the input."""
+    return at.kernel == (2, 2) and at.tiles and at.bare
+
+
 def _lowest(d: Any) -> Any:
     return -numpy.inf if d.kind not in "iu" else numpy.iinfo(d).min
 
@@ -78,7 +88,7 @@ def tap_scatter(
     at = place_pool(size[-n:], kernel, stride, padding, dilation, ceil_mode)
     xp = module_of(g)
     wide = (xp.empty if at.tiles else xp.zeros)((*size[:-n], *at.padded), g.dtype)
-    if at.kernel == (2, 2) and at.tiles and at.bare and taps.flags.c_contiguous and (run := fused.kernel("scatter_squares", wide, g)):
+    if _squares(at) and taps.flags.c_contiguous and (run := fused.kernel("scatter_squares", wide, g)):
         width = g.shape[-1]
         share(run, (g.reshape(-1, width), taps.reshape(-1, width)), last=(wide.reshape(-1, 2, 2 * width),))
         return wide

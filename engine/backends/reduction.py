@@ -62,9 +62,11 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> 
         return _add_reduce(_rows(x), None, None, numpy.empty((), x.dtype), False)  # returns a 0-d array directly, not a scalar to convert
     if axis is not None and x.__class__ is numpy.ndarray and x.size > 1024 and x.dtype in _FAST and dtype is None and x.flags.c_contiguous:
         axes, n, m = _axes(axis, x.ndim), x.ndim, x.shape[-1]
-        if axes == (n - 1,) and n > 1:
-            out = _row_sums(x)
-            return out[..., None] if keepdims else out
+        inner = next(k for k in range(n + 1) if n - 1 - k not in axes)  # of the last dimensions, these are summed over
+        if 0 < inner < n and (width := math.prod(x.shape[n - inner :])) >= (1 if inner == 1 == len(axes) else _FEW):
+            out, others = _row_sums(x.reshape(*x.shape[: n - inner], width)), tuple([a for a in axes if a < n - inner])
+            out = out if not others else _add_reduce(out, others)
+            return out.reshape([1 if i in axes else m for i, m in enumerate(x.shape)]) if keepdims else out
         if axes == tuple(range(n - 1)) and n > 1 and m:
             rows = x.reshape(-1, m)
             ones, out = ones_of(x.dtype, len(rows)), None
@@ -95,6 +97,17 @@ def in_pieces(x: Any) -> tuple[Any, Any]:
     return flat[:whole].reshape(-1, 512), flat[whole:]
 
 
+def squares(x: Any) -> Any:
+    """Return the sum of the squares of a contiguous real array, in pieces: for more BLAS wakes its threads, which spin on beside others."""
+    rows, rest = in_pieces(x)
+    if x.size >= _SHARED and (run := fused.kernel("row_squares", x)) is not None:
+        parts = numpy.empty(len(rows), x.dtype)
+        share(run, (rows,), last=(parts,))
+    else:
+        parts = numpy.vecdot(rows, rows)
+    return numpy.add.reduce(parts) + rest.dot(rest)
+
+
 def _row_sums(x: Any) -> Any:
     """Sums over the last dimension of a contiguous array."""
     if x.size >= _SHARED and (run := fused.kernel("row_sums", x)) is not None:
@@ -105,6 +118,7 @@ def _row_sums(x: Any) -> Any:
 
 
 _SHARED = 1 << 17  # elements, from which on threads share the rows
+_FEW = 16  # elements; for fewer in a row, NumPy's sum over several dimensions is as fast
 _WIDE, _TALL = 64, 1 << 13  # columns at least, and rows at most, to be added one after the other
 
 
@@ -126,7 +140,7 @@ def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:
     """Variance: the sum of squared distances from the mean, divided by the count minus `correction`."""
     n = count(x, axis)
-    if axis is None and not keepdims and (run := fused.kernel("row_squares", x)) is not None:
+    if axis is None and not keepdims and (run := fused.kernel("row_spread", x)) is not None:
         (rows, left), middle = in_pieces(x), mean(x)
         sums, squares = numpy.empty((2, len(rows)), x.dtype)
         share(run, (rows, numpy.full(len(rows), middle)), last=(sums, squares))
@@ -184,7 +198,7 @@ def vector_norm(x: Any, ord: float = 2.0, axis: Any = None, keepdims: bool = Fal
     if count(x, axis) == 1:
         return sum(numpy.abs(x), axis, keepdims)  # no power, which could overflow
     if ord == 2 and axis is None and not keepdims and x.dtype in _FAST and x.flags.c_contiguous:
-        return numpy.sqrt(numpy.vdot(x, x))
+        return numpy.sqrt(squares(x))
     if ord == 2 and x.dtype.kind != "c":
         return numpy.sqrt(sum(x * x, axis, keepdims))
     size = numpy.abs(x)

@@ -46,6 +46,7 @@ LARGE_FORMS: dict[tuple[str, str], Callable] = {
     ("div", "d_other"): lambda g, input, other: each("div_other", g, input, other),
     ("neg", "forward"): _shared(numpy.negative),
     ("neg", "d_input"): _shared(numpy.negative),
+    ("relu", "forward"): lambda input: loops.over(numpy.maximum, input, 0),
     ("abs", "forward"): _shared(numpy.absolute),
     ("abs", "d_input"): lambda g, input: each("abs_input", g, input),
     ("pow", "forward"): lambda input, exponent: loops.over(numpy.multiply, input, input) if _is_two(exponent) else None,

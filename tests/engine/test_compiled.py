@@ -170,6 +170,20 @@ def test_normal_samples_are_the_same_bits(plainly: Callable, used: list[str]) ->
     assert used == ["box_muller"] * 3
 
 
+def _pooled(x: numpy.ndarray) -> Any:
+    return F.max_pool2d(engine.from_numpy(x), 2, return_indices=True)
+
+
+def test_maximum_pooling_of_equal_and_broken_elements(plainly: Callable, used: list[str]) -> None:
+    x = numpy.random.default_rng(0).choice(numpy.array([0, 1, -0.0, numpy.nan, numpy.inf, -numpy.inf], "f4"), (4, 64, 64))
+    used.clear()
+    pooled = _pooled(x)
+    assert used == ["squares_maximum"]
+    for a, b in zip(pooled, plainly(_pooled, x), strict=True):
+        assert numpy.array_equal(a.numpy(), b.numpy(), equal_nan=True)
+    assert numpy.isnan(pooled[0].numpy()).any()
+
+
 def test_exp_where_it_ends() -> None:
     ends = [
         -numpy.inf,
@@ -360,6 +374,7 @@ SHARED: dict[str, tuple[Callable[..., Any], tuple]] = {  # name -> the op, and t
     "tanh": (lambda x: x * x.detach().tanh(), ()),  # its gradient has a kernel
     "maximum": (engine.maximum, (LARGE,)),
     "minimum": (engine.minimum, (LARGE,)),
+    "relu": (lambda x: x.relu(), ()),
     "clone": (lambda x: x.clone(), ()),
     "twice": (lambda x: x + x * x, ()),
     "a spread gradient": (lambda x, y: (x * y).sum(), (LARGE,)),

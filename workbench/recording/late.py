@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from engine.backends import reduction
 from engine.core import devices
 
 from ..inspector import values
@@ -55,7 +56,8 @@ def _largest(array: Any) -> float:
 
 def _squares(array: Any) -> float:
     if array.__class__ is numpy.ndarray and array.dtype.char in "fd":
-        total = float(numpy.vdot(array, array))  # one pass over memory, without a copy
+        sum_of = reduction.squares if array.flags.c_contiguous else lambda x: numpy.vdot(x, x)  # one pass over memory, without a copy
+        total = float(sum_of(array))
         if TINY < total < math.inf:
             return total
     return float((abs(array).astype("float64") ** 2).sum())

@@ -15,6 +15,7 @@ from weakref import ref
 import numpy
 
 from engine.backends.coo import Coo
+from engine.backends.reduction import squares
 from engine.core import devices, tape, versions
 from engine.core.tensor import Tensor
 
@@ -400,7 +401,7 @@ def _is_finite(grad: Any) -> bool:
     array = grad.array if grad.__class__ is Tensor else grad
     if array.__class__ is not numpy.ndarray:
         return True
-    if array.dtype.char in "fd" and math.isfinite(numpy.vdot(array, array)):
+    if array.dtype.char in "fd" and array.flags.c_contiguous and math.isfinite(squares(array)):
         return True
     return values.finite(array)
 
