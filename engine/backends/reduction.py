@@ -99,6 +99,8 @@ def in_pieces(x: Any) -> tuple[Any, Any]:
 
 def squares(x: Any) -> Any:
     """Return the sum of the squares of a contiguous real array, in pieces: for more BLAS wakes its threads, which spin on beside others."""
+    if x.size <= _ALONE:
+        return numpy.vdot(x, x)
     rows, rest = in_pieces(x)
     if x.size >= _SHARED and (run := fused.kernel("row_squares", x)) is not None:
         parts = numpy.empty(len(rows), x.dtype)
@@ -119,6 +121,7 @@ def _row_sums(x: Any) -> Any:
 
 _SHARED = 1 << 17  # elements, from which on threads share the rows
 _FEW = 16  # elements; for fewer in a row, NumPy's sum over several dimensions is as fast
+_ALONE = 1 << 13  # elements, which one of BLAS's threads multiplies
 _WIDE, _TALL = 64, 1 << 13  # columns at least, and rows at most, to be added one after the other
 
 
