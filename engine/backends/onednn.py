@@ -15,6 +15,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ _SPINS = "30000"  # about 90 us, which bridges the parts of an op and short ones
 _CPU, _IN_ORDER, _FLOAT, _ANY, _FORWARD, _DIRECT, _USER = 1, 1, 3, 1, 64, 1, 1
 _QUERY_NAME, _QUERY_OPERAND = 8, 255
 _SEQUENTIAL, _OPENMP = 1, 2
+_SOFT = 1  # omp_pause_soft of omp.h
 _INVALID, _UNIMPLEMENTED = 2, 3
 SRC, DST, WEIGHTS, BIAS, SCRATCHPAD, DIFF_SRC, DIFF_DST, DIFF_WEIGHTS = 1, 17, 33, 41, 80, 129, 145, 161
 
@@ -126,6 +128,7 @@ class Library:
             if self.parallel is not None:
                 self.parallel.argtypes = (_P, _P, ctypes.c_uint, ctypes.c_uint)  # a function of a pointer, the pointer, threads, flags
                 self.parallel.restype = None
+            self.pause: Callable | None = getattr(self._c, "omp_pause_resource_all", None) if self._set_threads else None
         except AttributeError as error:
             raise RuntimeError(f"{file} lacks a function: {error}") from None
         self.address_of_sgemm = ctypes.cast(self._c.dnnl_sgemm, _P).value or 0
@@ -310,17 +313,56 @@ def _reorder(library: Library, source: Any, target: Any) -> Handle:
 
 # -- threads -----------------------------------------------------------------------------------------------------------------
 
+# OpenMP keeps a pool of threads for each thread that calls it. With two pools there are more threads than processors, and all of them sleep
+# at once instead of spinning, for good: every op then takes up to twice as long. So a program of XLA, which computes on threads of its
+# own, borrows the threads: one thread computes for all programs, and before and after it whoever had the pool lets it go.
+
 _forked = False
+_lent = False  # the threads are with `_borrower`
+_borrower: ThreadPoolExecutor | None = None
+_borrowing: set[int] = set()  # the identity of its thread
 
 
 def thread_count() -> int:
     """Return the number of threads to use: one in a forked process, since OpenMP's other threads stay in its parent."""
+    if _lent and threading.get_ident() not in _borrowing:
+        _take_back()
     return 1 if _forked else threads.count()
 
 
+def lend() -> None:
+    """Let this thread's pool go, for what `borrowed` computes."""
+    global _lent
+    if not _lent:
+        _let_go()
+        _lent = True
+
+
+def borrowed(fn: Callable, *args: Any) -> Any:
+    """Return `fn(*args)`, computed by the thread that has borrowed the pool."""
+    global _borrower
+    if _borrower is None:
+        _borrower = ThreadPoolExecutor(1, "engine", lambda: _borrowing.add(threading.get_ident()))
+    return _borrower.submit(fn, *args).result()
+
+
+def _take_back() -> None:
+    global _lent
+    _lent = False
+    borrowed(_let_go)
+
+
+def _let_go() -> None:
+    library = found()
+    if isinstance(library, Library) and library.pause is not None:
+        library.pause(_SOFT)
+        _used.threads = 0
+
+
 def _after_fork() -> None:
-    global _forked
-    _forked = True
+    global _forked, _lent, _borrower
+    _forked, _lent, _borrower = True, False, None
+    _borrowing.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -14,6 +14,7 @@ import jax
 import numpy
 
 from ..autograd.function_context import FunctionCtx
+from ..backends import onednn
 from ..backends.xla import Traced, TraceError, lowering_here
 from ..base import observe
 from ..core import tape
@@ -58,6 +59,7 @@ class Backward:
         self.outputs = tuple(f"out{i}" for i in range(len(roots)))
         self.slots = tuple(f"saved{i}" for i in range(len(self.saved)))
         self.program: Any = None
+        self.borrows = False  # the program calls eager functions, with OpenMP's threads
         self.traced, self.compiled = 0.0, 0.0  # seconds
         self._forward, self.origins = forward, []
 
@@ -80,11 +82,14 @@ class Backward:
             given = [as_buffer(a) for a in node.saved], [as_buffer(g) for g in grads]
             if self.program is None:
                 start = time.perf_counter()
-                with lowering_here():
+                with lowering_here() as lowering:
                     lowered = jax.jit(self._body, keep_unused=True).lower(*given)
+                    self.borrows = lowering.calls
                 self.traced = time.perf_counter() - start
                 self.program = lowered.compile()
                 self.compiled = time.perf_counter() - start - self.traced
+            if self.borrows:
+                onednn.lend()
             found = iter(self.program(*given))
         return [seen(next(found)) if some else None for some in self.reached]
 

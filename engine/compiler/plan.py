@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import numpy
 
+from ..backends import onednn
 from ..backends.xla import Traced, TraceError, lowering_here, raw
 from ..base import errors, observe, tree
 from ..core import casting, devices, random, tape, versions
@@ -104,8 +105,9 @@ class Plan:
                 [state[i] for i in self.changing], [grads[i] for i in self.donated], [state[i] for i in self.still],
                 [grads[i] for i in self.kept], *rest,
             )  # fmt: skip
-            with lowering_here():
+            with lowering_here() as lowering:
                 lowered = self.traced.lower()
+                self.borrows = lowering.calls
             self.trace_seconds = time.perf_counter() - start
             self.program = lowered.compile()
             del self._args, self._before
@@ -297,7 +299,10 @@ class Plan:
 
     def _run(self, args: list) -> Any:
         state, inputs = self.blocks, [args[i] for i in self.inputs]
-        outs, grads, rewritten, results = self.program(*self.operands(args, self._draw()))
+        operands = self.operands(args, self._draw())
+        if self.borrows:
+            onednn.lend()
+        outs, grads, rewritten, results = self.program(*operands)
         for i, out in zip(self.changing, outs, strict=False):
             state[i].adopt(out)
             versions.note_write(state[i].tensors[0].array, "compile")

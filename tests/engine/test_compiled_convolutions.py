@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import zipfile
 
 import numpy
@@ -9,7 +10,7 @@ import pytest
 
 import engine
 from engine import nn, optim
-from engine.backends import mkldnn
+from engine.backends import mkldnn, onednn, threads
 
 pytest.importorskip("jax")
 from engine.backends.xla import convolutions
@@ -105,3 +106,23 @@ def test_a_batch_of_any_size_is_exported_with_a_large_convolution(tmp_path):
         loaded = engine.compiler.load(tmp_path / "model.xla")
         for n in (8, 3):
             numpy.testing.assert_allclose(numpy.asarray(loaded(x[:n].numpy())), model(x[:n]).numpy(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_program_borrows_the_threads_and_the_next_eager_op_takes_them_back(monkeypatch):
+    """With a pool of OpenMP's for each, all threads would sleep between ops from then on."""
+    if not mkldnn.is_available():
+        pytest.skip("needs oneDNN")
+    released, library = [], onednn.found()
+    monkeypatch.setattr(threads, "count", lambda: 2)
+    monkeypatch.setattr(library, "pause", lambda kind: released.append(threading.current_thread().name))
+    conv, x, main = nn.Conv2d(8, 16, 3), engine.randn(4, 8, 24, 24), threading.current_thread().name
+    expected = conv(x)
+    compiled = engine.compile(conv)
+    for _ in range(3):
+        found = compiled(x)
+    assert released == [main]
+    assert onednn.borrowed(onednn.thread_count) == 2 and released == [main]
+    again = conv(x)
+    assert released == [main, "engine_0"]
+    assert conv(x).shape == again.shape and len(released) == 2
+    numpy.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)

@@ -18,24 +18,27 @@ from jax.experimental.buffer_callback import buffer_callback
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-_one = threading.Lock()  # each of them uses all threads: two at a time would share them
+from .. import onednn
 
 
 class _Lowering(threading.local):
-    """Whether this thread lowers a program that runs in this process."""
+    """Whether this thread lowers a program that runs in this process, and whether that calls an eager function."""
 
-    here = False
+    here = calls = False
 
 
 _lowering = _Lowering()
 
 
 @contextmanager
-def lowering_here() -> Iterator[None]:
-    """Lower what follows for this process: its large operations become calls of the eager functions."""
-    _lowering.here = True
+def lowering_here() -> Iterator[_Lowering]:
+    """Lower what follows for this process: its large operations become calls of the eager functions, if there are any.
+
+    Call `onednn.lend` before such a program runs.
+    """
+    _lowering.here, _lowering.calls = True, False
     try:
-        yield
+        yield _lowering
     finally:
         _lowering.here = False
 
@@ -56,13 +59,13 @@ def either(by_xla: Callable, eager: Callable) -> Callable:
         return jax.core.ShapedArray(out.shape, out.dtype)
 
     def execute(args: tuple, _: Any, out: Any, *arrays: Any) -> None:
-        with _one:
-            numpy.copyto(numpy.asarray(out), eager(*map(numpy.asarray, arrays), *args))
+        numpy.copyto(numpy.asarray(out), onednn.borrowed(eager, *map(numpy.asarray, arrays), *args))
 
     def call(*arrays: Any, args: tuple) -> Any:
         return buffer_callback(partial(execute, args), result(*arrays, args=args))(*arrays)
 
     def lowered(context: Any, *arrays: Any, args: tuple) -> Any:
+        _lowering.calls = _lowering.calls or _lowering.here
         return mlir.lower_fun(call if _lowering.here else plain, multiple_results=False)(context, *arrays, args=args)
 
     def over_batch(arrays: Any, axes: Any, args: tuple) -> tuple:
