@@ -937,9 +937,19 @@ def _cos_sin(x: Any) -> Any:
     return (-cos if ((octant + _I2) & _I4) != 0 else cos), (-sin if (octant & _I4) != 0 else sin)
 
 
-@_kernel(_flat, _flat, flags=frozenset())
-def box_muller(first, second):
-    for i in range(first.size):
-        radius = F(math.sqrt(-_TWO * _log(_ONE - first[i])))
-        cos, sin = _cos_sin(_CIRCLE * second[i])
-        first[i], second[i] = radius * cos, radius * sin
+@_kernel(_rows, flags=frozenset())
+def box_muller(blocks):
+    """In each block of 16, the first eight give the radii, the last eight the angles; 64 blocks at a time, in vectors."""
+    first, second = numpy.empty(512, numpy.float32), numpy.empty(512, numpy.float32)
+    for start in range(0, len(blocks), 64):
+        some = blocks[start : start + 64]
+        for i in range(len(some)):
+            for j in range(8):
+                first[8 * i + j], second[8 * i + j] = some[i, j], some[i, 8 + j]
+        for i in range(8 * len(some)):
+            radius = F(math.sqrt(-_TWO * _log(_ONE - first[i])))
+            cos, sin = _cos_sin(_CIRCLE * second[i])
+            first[i], second[i] = radius * cos, radius * sin
+        for i in range(len(some)):
+            for j in range(8):
+                some[i, j], some[i, 8 + j] = first[8 * i + j], second[8 * i + j]

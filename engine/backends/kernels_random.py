@@ -167,10 +167,6 @@ def _cos_sin(x: numpy.ndarray) -> numpy.ndarray:
 
 def _box_muller(u: numpy.ndarray) -> numpy.ndarray:
     """Transform uniform values into normal ones in blocks of 16: the first eight give the radii, the last eight the angles."""
-    if (run := fused.kernel("box_muller", u, least=0)) is not None:
-        halves = u.reshape(-1, 2, 8).transpose(1, 0, 2).reshape(2, -1)
-        share(run, tuple(halves))
-        return halves.reshape(2, -1, 8).transpose(1, 0, 2).reshape(-1)
     blocks = u.reshape(-1, 2, 8)
     if u.dtype == _F32:
         radius = numpy.sqrt(_f(-2) * _log(_f(1) - blocks[:, 0]))
@@ -212,8 +208,11 @@ def normal(source: Any, n: int, d: numpy.dtype, mean: float = 0.0, std: float = 
     # PyTorch also draws the values that the last 16 replace, except in half precision
     u = uniform(source, (whole if d in LOW else n) + last, wide)
     drawn = numpy.concatenate([u[:whole], u[-16:]]) if last else u  # the whole blocks, and the block of the last 16
-    for block in (slice(i, i + _BLOCK) for i in range(0, drawn.size, _BLOCK)):
-        drawn[block] = _box_muller(drawn[block])
+    if (run := fused.kernel("box_muller", drawn, least=0)) is not None:
+        share(run, (drawn.reshape(-1, 16),))
+    else:
+        for block in (slice(i, i + _BLOCK) for i in range(0, drawn.size, _BLOCK)):
+            drawn[block] = _box_muller(drawn[block])
     u = drawn if n == whole else numpy.concatenate([drawn[: n - 16], drawn[-16:]])
     if (mean, std) != (0, 1):
         u = _fma(u, _f(std), _f(mean)) if wide is _F32 else u * std + mean
