@@ -67,12 +67,14 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
     """`out[index] += value`, adding twice to a place that occurs twice."""
     items = index if isinstance(index, tuple) else (index,)
     items = tuple(module_of(out).asarray(i) if isinstance(i, numpy.ndarray) else i for i in items)  # a list indexes a GPU's array too
-    by_rows = len(items) == 1 and getattr(items[0], "dtype", None) == numpy.int64
-    if by_rows and out.ndim > 1 and out.size and out.flags.c_contiguous and out.dtype.kind == "f":
-        where = items[0].reshape(-1)
-        value = module_of(out).broadcast_to(value, (*items[0].shape, *out.shape[1:]))
-        rows = out.reshape(out.shape[0], -1)
-        rows += _row_sums(where, value.reshape(where.size, rows.shape[1]), out.shape[0])
+    *before, last = items
+    lines = getattr(last, "dtype", None) == numpy.int64 and last.ndim and all(i.__class__ is slice and i == slice(None) for i in before)
+    if lines and out.ndim > 1 and out.size and out.flags.c_contiguous and out.dtype.kind == "f":
+        lib, d, k = module_of(out), len(before), last.ndim
+        value = lib.broadcast_to(value, (*out.shape[:d], *last.shape, *out.shape[d + 1 :]))
+        moved = lib.moveaxis(out, d, 0)
+        rows = lib.moveaxis(value, range(d, d + k), range(k)).reshape(last.size, out.size // len(moved))
+        moved += _row_sums(last.reshape(-1), rows, len(moved)).reshape(moved.shape)
         return
     if out.ndim == 1 and len(items) == 1 and getattr(items[0], "ndim", 0) > 1:
         value = module_of(out).broadcast_to(value, items[0].shape)  # NumPy's `add.at` reads past the end of a smaller array

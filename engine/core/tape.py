@@ -440,15 +440,19 @@ def _add_part(grads: dict, parted: set, node: Node, part: Any) -> bool:
     whole = grads.get(source)
     if whole is None:
         whole = grads[source] = numpy.zeros(source.shape, part.dtype)
-    elif source not in parted:
+        if part.size < loops.LARGE or loops.copied(part, whole[index]) is None:
+            whole[index] = part
+        parted.add(source)
+        return True
+    if source not in parted:
         if whole.__class__ is not numpy.ndarray or whole.dtype is not part.dtype:
             return False
         whole = grads[source] = whole.copy()
-    if part.size < loops.LARGE:
-        whole[index] += part
-    else:
+        parted.add(source)
+    if part.ndim:
         loops.add_to(whole[index], part)
-    parted.add(source)
+    else:  # one element may be selected, not a view of it
+        whole[index] += part
     return True
 
 
