@@ -111,8 +111,9 @@ def copied(x: Any, out: Any = None) -> Any:
     """A copy in row-major order, in `out` if given; None as for `over`."""
     if x.__class__ is not numpy.ndarray or x.size < LARGE or (words := _WORDS.get(x.itemsize)) is None or x.dtype.kind not in "fiub":
         return None
-    found = over(numpy.positive, x.view(words), out=None if out is None else out.view(words))
-    return None if found is None else found.view(x.dtype)
+    if out is None:
+        out = numpy.empty(x.shape, x.dtype)  # the result is no view
+    return None if over(numpy.positive, x.view(words), out=out.view(words)) is None else out
 
 
 def _in_rows(a: numpy.ndarray, shape: tuple) -> tuple[int, int, int] | None:

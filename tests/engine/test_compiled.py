@@ -424,6 +424,13 @@ def test_large_arrays_are_written_in_place(plainly: Callable, shared: list) -> N
         numpy.testing.assert_array_equal(a, b)
 
 
+def test_a_large_copy_has_its_own_memory(shared: list) -> None:
+    x = engine.from_numpy(_random(0, LARGE)).requires_grad_()
+    copy = x.clone()
+    (copy * 2).sum().backward()
+    assert shared and copy.array.base is None and x.grad.array.base is None and numpy.array_equal(copy.detach().numpy(), x.detach().numpy())
+
+
 def test_numpy_adds_the_large_arrays_that_threads_cannot_share(shared: list) -> None:
     x = _random(0, LARGE)
     misaligned = numpy.frombuffer(bytearray(x.nbytes + 1), "uint8")[1:].view("float32").reshape(LARGE)
