@@ -28,8 +28,8 @@ FORMS: dict[tuple[str, str], Callable] = {
     ("elu", "forward"): lambda input, alpha: each("elu", input, numbers=(alpha,)),
     ("elu", "d_input"): lambda g, input, alpha: each("elu_input", g, input, numbers=(alpha,)),
     ("leaky_relu", "forward"): lambda input, negative_slope: each("leaky_relu", input, numbers=(negative_slope,)),
-    ("erf", "d_input"): lambda g, input: each("erf_input", g, input),
     ("leaky_relu", "d_input"): lambda g, input, negative_slope: each("leaky_relu_input", g, input, numbers=(negative_slope,)),
+    ("erf", "d_input"): lambda g, input: each("erf_input", g, input),
 }
 
 _shared = functools.partial(functools.partial, loops.over)
