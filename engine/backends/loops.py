@@ -65,39 +65,30 @@ def over(ufunc: numpy.ufunc, *operands: Any, out: Any = None) -> Any:
         return None
     if whole.dtype not in _DTYPES or (parts := threads.count()) < 2:
         return None
-    shape, dtype, size, width = whole.shape, whole.dtype, whole.size, 0
-    places, lies = [], []  # None for an array without gaps
-    for a in operands if out is None else (*operands, out):
+    shape, dtype, size = whole.shape, whole.dtype, whole.size
+    places = []
+    for a in operands:
         if a.__class__ is float or a.__class__ is int:
-            places.append(numpy.array(a, dtype))
-            lies.append((0, 0))
-            continue
-        if a.__class__ is not numpy.ndarray or not a.flags.aligned or a.dtype is not dtype and a is not out:
+            a = numpy.array(a, dtype)
+        elif a.__class__ is not numpy.ndarray or a.dtype is not dtype or not a.flags.aligned or _overlap(a, out):
             return None
         places.append(a)
-        if a.shape == shape and a.flags.c_contiguous:
-            lies.append(None)
-            continue
-        if (found := _in_rows(a, shape)) is None:
-            return None
-        if found[0] < size:
-            if width and found[0] != width:
-                return None
-            width = found[0]
-        lies.append(found[1:])
     if (loop := _loop(ufunc, dtype)) is None or (module := fused.module()) is None or not module.team.can_share():
         return None
     if out is None:
         out = numpy.empty(shape, loop.out)
-        places.append(out)
-        lies.append(None)
-    elif out.shape != shape or out.dtype is not loop.out or not out.flags.writeable:
+    elif out.shape != shape or out.dtype is not loop.out or not out.flags.behaved:
         return None
+    places.append(out)
+    rows, width = [], 0
+    for a in places:
+        if (found := _in_rows(a, shape)) is None or width and found[0] and found[0] != width:
+            return None
+        rows.append(found)
+        width = width or found[0]
     width = width or _PIECE
-    rows = [(width * a.itemsize, a.itemsize) if lie is None else lie for a, lie in zip(places, lies, strict=True)]
-    lines, steps = zip(*rows, strict=True)
-    addresses = [address(a) for a in places]
-    module.team.loop_over_rows(parts, -(-size // width), width, size, loop[:2], addresses, lines, steps)
+    lines, steps = [line if own else width * step for own, line, step in rows], [step for _, _, step in rows]
+    module.team.loop_over_rows(parts, -(-size // width), width, size, loop[:2], [address(a) for a in places], lines, steps)
     return out
 
 
@@ -116,23 +107,31 @@ def copied(x: Any, out: Any = None) -> Any:
     return None if over(numpy.positive, x.view(words), out=out.view(words)) is None else out
 
 
+def _overlap(a: numpy.ndarray, out: Any) -> bool:
+    """Whether a loop in parts might read what another part of it has written."""
+    return out is not None and out is not a and numpy.may_share_memory(out, a)
+
+
 def _in_rows(a: numpy.ndarray, shape: tuple) -> tuple[int, int, int] | None:
     """How an array lies when it is broadcast to a shape: the elements of a row, and the bytes from row to row and from element to element.
 
-    Returns None if its strides are not those of rows of elements, the rows in their order and not short; those of one element are 0.
+    The first is 0 if rows of any length will do: then all elements follow one another, or are the same one. Returns None if the strides are
+    not those of rows of elements, the rows in their order and not short.
     """
+    if a.shape == shape and a.flags.c_contiguous:
+        return 0, 0, a.itemsize
     if a.ndim > len(shape) or any(n != m and n != 1 for n, m in zip(a.shape, shape[len(shape) - a.ndim :], strict=True)):
         return None
     strides = [0] * (len(shape) - a.ndim) + [0 if n == 1 else stride for n, stride in zip(a.shape, a.strides, strict=True)]
+    if not any(strides):
+        return 0, 0, 0
     levels: list[list[int]] = []  # length and stride, the innermost first
     for n, stride in zip(reversed(shape), reversed(strides), strict=True):
         if levels and stride == levels[-1][0] * levels[-1][1]:
             levels[-1][0] *= n
         elif n > 1:
             levels.append([n, stride])
-    (width, step), (_, line) = (*levels, [1, 0])[:2]
-    if len(levels) > 2 or step < 0 or line < 0 or 0 < line < step or width < _SHORT:
+    if len(levels) != 2:
         return None
-    if len(levels) == 1 and step:  # without gaps, but in another shape
-        return None
-    return width, line, step
+    (width, step), (_, line) = levels
+    return (width, line, step) if step >= 0 and line >= 0 and not 0 < line < step and width >= _SHORT else None

@@ -437,6 +437,8 @@ def test_numpy_adds_the_large_arrays_that_threads_cannot_share(shared: list) -> 
     for y in (x[:, ::-1], x.astype("float64"), misaligned, x[:, :1, None], x[:3], [1.0], numpy.float32(2)):
         assert loops.over(numpy.add, x, y) is None
     assert loops.over(numpy.add, x.T, x.T) is None and loops.over(numpy.add, x, x, out=x.T) is None
+    flat = x.reshape(-1).copy()
+    assert loops.over(numpy.add, flat[:-1], 1.0, out=flat[1:]) is None
     assert loops.over(numpy.isnan, x.astype("complex64")) is None and loops.over(numpy.matmul, x, x) is None
     read_only = x.view()
     read_only.flags.writeable = False
