@@ -396,8 +396,8 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
 
 @composite(method=True)
 def ravel(input: Tensor) -> Tensor:
-    """Flatten to one dimension; a view if the strides allow it."""
-    return reshape(input, (-1,) if input.numel() else (0,))
+    """Flatten to one dimension; a view of a contiguous tensor, else a copy."""
+    return reshape(contiguous(input), (-1,) if input.numel() else (0,))
 
 
 @composite(home="Tensor", method=True)

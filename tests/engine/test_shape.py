@@ -228,3 +228,12 @@ def test_several_tensors_come_back_as_several():
             assert isinstance(found, tuple) and [tuple(t.shape) for t in found] == shapes
         assert tuple(fn(number).shape) == shapes[0]
         assert [tuple(t.shape) for t in fn([number])] == shapes[:1]
+
+
+def test_ravel_copies_what_is_not_contiguous():
+    """As in PyTorch, also where strides would allow a view."""
+    x = engine.arange(12.0).reshape(3, 4)
+    column = x[:, 1].ravel()
+    column.zero_()
+    x.ravel()[0] = 7
+    assert column.stride() == (1,) and x[:, 1].tolist() == [1, 5, 9] and x[0, 0] == 7
