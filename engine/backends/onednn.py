@@ -313,9 +313,9 @@ def _reorder(library: Library, source: Any, target: Any) -> Handle:
 
 # -- threads -----------------------------------------------------------------------------------------------------------------
 
-# OpenMP keeps a pool of threads for each thread that calls it. With two pools there are more threads than processors, and all of them sleep
-# at once instead of spinning, for good: every op then takes up to twice as long. So a program of XLA, which computes on threads of its
-# own, borrows the threads: one thread computes for all programs, and before and after it whoever had the pool lets it go.
+# OpenMP keeps a pool of threads for each thread that calls it. With two pools there are more threads than processors, and then none of them
+# spins any more before it sleeps: every op takes up to twice as long. So a program of XLA, which runs on threads of its own, borrows the
+# threads: one thread calls oneDNN for all programs, and releases its pool before the program's caller uses OpenMP again.
 
 _forked = False
 _lent = False  # the threads are with `_borrower`
@@ -331,10 +331,10 @@ def thread_count() -> int:
 
 
 def lend() -> None:
-    """Let this thread's pool go, for what `borrowed` computes."""
+    """Release this thread's pool, for what `borrowed` computes."""
     global _lent
     if not _lent:
-        _let_go()
+        _release()
         _lent = True
 
 
@@ -349,10 +349,10 @@ def borrowed(fn: Callable, *args: Any) -> Any:
 def _take_back() -> None:
     global _lent
     _lent = False
-    borrowed(_let_go)
+    borrowed(_release)
 
 
-def _let_go() -> None:
+def _release() -> None:
     library = found()
     if isinstance(library, Library) and library.pause is not None:
         library.pause(_SOFT)

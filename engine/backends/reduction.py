@@ -122,7 +122,7 @@ def _row_sums(x: Any) -> Any:
 _SHARED = 1 << 17  # elements, from which on threads share the rows
 _FEW = 16  # elements; for fewer in a row, NumPy's sum over several dimensions is as fast
 _ALONE = 1 << 13  # elements, which one of BLAS's threads multiplies
-_WIDE, _TALL = 64, 1 << 13  # columns at least, and rows at most, to be added one after the other
+_WIDE, _TALL = 64, 1 << 13  # columns at least, and rows at most, that a kernel adds in turn
 
 
 def spread_to(x: Any, shape: tuple) -> Any:
