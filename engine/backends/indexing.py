@@ -70,10 +70,11 @@ def _add_at(out: Any, index: Any, value: Any) -> None:
     *before, last = items
     lines = getattr(last, "dtype", None) == numpy.int64 and last.ndim and all(i.__class__ is slice and i == slice(None) for i in before)
     if lines and out.ndim > 1 and out.size and out.flags.c_contiguous and out.dtype.kind == "f":
-        lib, d, k = module_of(out), len(before), last.ndim
+        lib, d, k, moved = module_of(out), len(before), last.ndim, out
         value = lib.broadcast_to(value, (*out.shape[:d], *last.shape, *out.shape[d + 1 :]))
-        moved = lib.moveaxis(out, d, 0)
-        rows = lib.moveaxis(value, range(d, d + k), range(k)).reshape(last.size, out.size // len(moved))
+        if before:
+            value, moved = lib.moveaxis(value, range(d, d + k), range(k)), lib.moveaxis(out, d, 0)
+        rows = value.reshape(last.size, out.size // len(moved))
         moved += _row_sums(last.reshape(-1), rows, len(moved)).reshape(moved.shape)
         return
     if out.ndim == 1 and len(items) == 1 and getattr(items[0], "ndim", 0) > 1:

@@ -292,7 +292,37 @@ def write(op: Any, target: Tensor, inputs: tuple, attrs: dict) -> Tensor:
     return target
 
 
-_INTO: dict[str, Any] = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide}
+UFUNCS = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "div": numpy.divide}
+
+
+def written_by(ufunc: numpy.ufunc, name: str, target: Tensor, x: Any) -> bool:
+    """`write` for what most in-place arithmetic is: of arrays of one shape that share no memory, or with a number, and not recorded.
+
+    Returns whether it was written.
+    """
+    array, mode = target.array, tape.mode
+    if array.__class__ is not numpy.ndarray or array.dtype not in quick.DTYPES or array.size >= loops.LARGE or observe.current is not None:
+        return False
+    if target._views is not None or target._view is not None or mode.grad and target.node is not None:
+        return False
+    if not (x.__class__ is float or x.__class__ is int):
+        if not hasattr(x, "node") or mode.grad and x.node is not None:
+            return False
+        x = x.array
+        if x.__class__ is not numpy.ndarray or x.dtype is not array.dtype or x.shape != array.shape:
+            return False
+        if versions.storage(x) is versions.storage(array):
+            return False
+    try:
+        ufunc(array, x, out=array)
+    except (OverflowError, ValueError):  # which `write` explains
+        return False
+    if not target._apart:
+        versions.note_write(array, name)
+    return True
+
+
+_INTO: dict[str, Any] = {**UFUNCS}
 
 
 def _copy(array: Any, value: Any, out: Any) -> None:

@@ -413,8 +413,11 @@ def _install(op: Any) -> None:
 
 def _in_place(op: Any) -> Callable:
     more, plain = len(op.inputs) - 1, None if op.tensors else sorter(op)((), {})
+    ufunc, name = inplace.UFUNCS.get(op.name), f"{op.name}_"
 
     def call(self, *args, **kwargs):
+        if ufunc is not None and len(args) == 1 and not kwargs and inplace.written_by(ufunc, name, self, args[0]):
+            return self
         if kwargs and (wanted := kwargs.pop("dtype", None)) not in (None, self.dtype):
             raise RuntimeError(f"{op.name}_: input tensor dtype {self.dtype.name} and output tensor dtype {wanted} should match")
         try:

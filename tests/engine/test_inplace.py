@@ -697,3 +697,26 @@ def test_numbers_are_not_drawn_into_shared_places():
     assert x.tolist() == [[0, 0]] and x._version == 0
     x.expand(1, 2).normal_()
     assert x.abs().sum().item() > 0
+
+
+# -- plain arithmetic, which takes a short way ---------------------------------------------------------------------------------
+
+
+def test_plain_arithmetic_in_place_counts_versions_and_is_noticed():
+    x, y = engine.ones(3), engine.full((3,), 2.0)
+    assert x.add_(y).mul_(3).sub_(y).div_(2) is x and x.tolist() == [3.5] * 3 and x._version == 4
+    w = engine.ones(3, requires_grad=True)
+    out = (w * x).sum()
+    x.add_(1.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        out.backward()
+    x.data.add_(1.0)
+    assert x._version == 5 and x.tolist() == [5.5] * 3
+
+
+@pytest.mark.parametrize("number", [10**400, -(10**400)])
+def test_a_number_beyond_all_floats_is_refused_and_nothing_is_written(number):
+    x = engine.ones(3)
+    with pytest.raises((OverflowError, RuntimeError)):
+        x.add_(number)
+    assert x.tolist() == [1, 1, 1]

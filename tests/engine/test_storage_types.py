@@ -113,3 +113,10 @@ def test_a_slice_of_a_storage_is_one_of_its_own_in_the_same_memory():
         engine.arange(4.0)._typed_storage()[1:3]
     with pytest.raises(TypeError, match="can't index a torch.UntypedStorage with str"):
         whole["a"]
+
+
+def test_operands_that_share_memory_are_read_before_they_are_written():
+    memory = numpy.arange(5.0, dtype="float32")
+    x, y = engine.from_numpy(memory[1:]), engine.from_numpy(memory[:4])
+    x.add_(y)
+    assert x.tolist() == [1, 3, 5, 7]
