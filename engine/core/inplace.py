@@ -322,15 +322,12 @@ def written_by(ufunc: numpy.ufunc, name: str, target: Tensor, x: Any) -> bool:
     return True
 
 
-_INTO: dict[str, Any] = {**UFUNCS}
-
-
 def _copy(array: Any, value: Any, out: Any) -> None:
     if loops.copied(value, out) is None:
         numpy.copyto(out, value, "unsafe")
 
 
-_INTO["copy"] = _copy
+_INTO: dict[str, Any] = {**UFUNCS, "copy": _copy}
 
 
 def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> bool:
