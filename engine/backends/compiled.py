@@ -631,25 +631,32 @@ def rms_rows_input(g, x, rstd, weight, out):
             into[j] = r * (into[j] - row[j] * along)
 
 
+@njit(fastmath={"contract", "reassoc"}, error_model="numpy")
+def _moments(x: Any, at: Any, eps: Any, channel: Any) -> tuple:
+    """The mean of a channel x[:, at], or of a block x[at]; the mean's rounding error; and 1 / sqrt(variance + eps)."""
+    count = len(x) if channel else x.shape[1]
+    n, total, rest, squares = F(count * x.shape[2]), _ZERO, _ZERO, _ZERO
+    for k in range(count):
+        row = x[k, at] if channel else x[at, k]
+        for j in range(row.size):
+            total += row[j]
+    m = total / n
+    for k in range(count):
+        row = x[k, at] if channel else x[at, k]
+        for j in range(row.size):
+            d = row[j] - m
+            rest += d
+            squares += d * d
+    rest /= n
+    return m, rest, _ONE / math.sqrt((squares - n * rest * rest) / n + eps)
+
+
 @_kernel(_places, _cube, _rows, _rows, _real, _cube, _flat, _flat)
 def normalize_groups(which, x, weight, bias, eps, out, mean, rstd):
     """Normalize blocks of channels, of which weight and bias have one row for each group."""
-    n, eps = F(x.shape[1] * x.shape[2]), F(eps)
+    eps = F(eps)
     for i in which:
-        total, rest, squares = _ZERO, _ZERO, _ZERO
-        for c in range(x.shape[1]):
-            row = x[i, c]
-            for j in range(row.size):
-                total += row[j]
-        m = total / n
-        for c in range(x.shape[1]):
-            row = x[i, c]
-            for j in range(row.size):
-                d = row[j] - m
-                rest += d
-                squares += d * d
-        rest /= n
-        r = _ONE / math.sqrt((squares - n * rest * rest) / n + eps)
+        m, rest, r = _moments(x, i, eps, False)
         mean[i], rstd[i] = m + rest, r
         for c in range(x.shape[1]):
             row, into = x[i, c], out[i, c]
@@ -700,22 +707,9 @@ def normalize_groups_weight(which, g, x, mean, rstd, out):
 
 @_kernel(_places, _cube, _flat, _flat, _real, _cube, _flat, _flat)
 def normalize_channels(which, x, weight, bias, eps, out, mean, rstd):
-    n, eps = F(len(x) * x.shape[2]), F(eps)
+    eps = F(eps)
     for c in which:
-        total, rest, squares = _ZERO, _ZERO, _ZERO
-        for i in range(len(x)):
-            row = x[i, c]
-            for j in range(row.size):
-                total += row[j]
-        m = total / n
-        for i in range(len(x)):
-            row = x[i, c]
-            for j in range(row.size):
-                d = row[j] - m
-                rest += d
-                squares += d * d
-        rest /= n
-        r = _ONE / math.sqrt((squares - n * rest * rest) / n + eps)
+        m, rest, r = _moments(x, c, eps, True)
         mean[c], rstd[c] = m + rest, r
         scale = weight[c] if weight.size else _ONE
         shift = bias[c] if bias.size else _ZERO
