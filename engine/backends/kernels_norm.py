@@ -11,10 +11,10 @@ from typing import Any
 import numpy
 
 from ..base.dtypes import F32
-from . import fused, threads
+from . import fused
 from .reduction import sum
 from .reference import module_of
-from .workers import share
+from .workers import even_parts, share
 
 _ROWS = 1 << 18  # elements processed at a time, so that they stay in the cache
 
@@ -99,7 +99,7 @@ def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
     total: Any = 0
     if run is not None and len(shape) == 2:
         n, m = shape
-        parts = count if (count := threads.count()) > 1 and n % count == 0 and x.size >= _SHARED else 1
+        parts = even_parts(n, x.size)
         sums = numpy.zeros((parts, m), x.dtype)
         cubes, rows = (parts, n // parts, m), (parts, n // parts)
         share(run, (g.reshape(cubes), x.reshape(cubes), mean.reshape(rows), rstd.reshape(rows)), last=(sums,))
@@ -115,9 +115,6 @@ def normalize_weight(g: Any, x: Any, mean: Any, rstd: Any, axes: tuple) -> Any:
         unit *= g[block]
         total = total + _sum(xp, unit, axes)
     return total.reshape([m for i, m in enumerate(x.shape) if i not in axes])
-
-
-_SHARED = 1 << 17  # elements, from which on threads sum parts of the rows
 
 
 # -- groups of channels, and the root mean square: compiled kernels, or None ---------------------------------------------------

@@ -52,7 +52,7 @@ def _loop(ufunc: numpy.ufunc, dtype: numpy.dtype) -> _Loop | None:
 
 
 def over(ufunc: numpy.ufunc, *operands: Any, out: Any = None) -> Any:
-    """`ufunc(*operands)`, computed by several threads, or None where that does not pay or they cannot.
+    """`ufunc(*operands)`, computed by several threads; None where that would not pay, or is not possible.
 
     The operands are arrays of float32 or float64, the first large one of the result's shape, and Python numbers. They may have gaps between
     rows, or be broadcast along the first or the last dimensions. The result is a new array in row-major order, or `out`, which may be one

@@ -9,10 +9,10 @@ from typing import Any
 import numpy
 
 from ..base.errors import Refused
-from . import fused, gemm, threads
+from . import fused, gemm
 from .elementwise import logaddexp
 from .reference import _along, broadcast_to, module_of
-from .workers import share
+from .workers import even_parts, share
 
 __all__ = [
     "all", "any", "argmax", "argmin", "count", "count_nonzero", "cumextreme", "cumprod", "cumsum", "count_integers", "histogram",
@@ -71,7 +71,7 @@ def sum(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> 
             rows = x.reshape(-1, m)
             ones, out = ones_of(x.dtype, len(rows)), None
             if m >= _WIDE and x.size >= _SHARED and len(rows) <= _TALL and (run := fused.kernel("column_sums", x)) is not None:
-                parts = count if len(rows) % (count := threads.count()) == 0 else 1
+                parts = even_parts(len(rows), x.size)
                 out = numpy.empty((parts, m), x.dtype)
                 share(run, (x.reshape(parts, -1, m),), last=(out,))
                 out = numpy.add.reduce(out)
@@ -98,8 +98,8 @@ def in_pieces(x: Any) -> tuple[Any, Any]:
 
 
 def squares(x: Any) -> Any:
-    """Return the sum of the squares of a contiguous real array, in pieces: for more BLAS wakes its threads, which spin on beside others."""
-    if x.size <= _ALONE:
+    """Return the sum of the squares of a real array, in pieces: in one, BLAS would wake its threads, which then spin beside OpenMP's."""
+    if x.size <= _ALONE or not x.flags.c_contiguous:
         return numpy.vdot(x, x)
     rows, rest = in_pieces(x)
     if x.size >= _SHARED and (run := fused.kernel("row_squares", x)) is not None:
@@ -145,18 +145,18 @@ def var(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False)
     n = count(x, axis)
     if axis is None and not keepdims and (run := fused.kernel("row_spread", x)) is not None:
         (rows, left), middle = in_pieces(x), mean(x)
-        sums, squares = numpy.empty((2, len(rows)), x.dtype)
-        share(run, (rows, numpy.full(len(rows), middle)), last=(sums, squares))
+        sums, spread = numpy.empty((2, len(rows)), x.dtype)
+        share(run, (rows, numpy.full(len(rows), middle)), last=(sums, spread))
         left = left - middle
-        total, rest = numpy.add.reduce(squares) + left.dot(left), numpy.add.reduce(sums) + numpy.add.reduce(left)
+        total, rest = numpy.add.reduce(spread) + left.dot(left), numpy.add.reduce(sums) + numpy.add.reduce(left)
     else:
         d = x - mean(x, axis, True)
-        squares = (d * d.conj()).real if d.dtype.kind == "c" else d * d
-        total, rest = sum(squares, axis, keepdims), sum(d, axis, keepdims)
+        spread = (d * d.conj()).real if d.dtype.kind == "c" else d * d
+        total, rest = sum(spread, axis, keepdims), sum(d, axis, keepdims)
     if n > 1:  # the distances sum to n times the rounding error of the mean, which for a mean far from 0 is as large as they are
         off = numpy.square(numpy.abs(rest)) / n
         total = numpy.where(numpy.isfinite(off), numpy.maximum(total - off, 0), total)
-    return total / (n - correction) if n > 0 and n > correction else numpy.where(total > 0, numpy.inf, numpy.nan).astype(squares.dtype)
+    return total / (n - correction) if n > 0 and n > correction else numpy.where(total > 0, numpy.inf, numpy.nan).astype(spread.dtype)
 
 
 def std(x: Any, axis: Any = None, correction: float = 0, keepdims: bool = False) -> Any:

@@ -41,6 +41,12 @@ def share(run: Callable, rows: tuple, *rest: Any, last: tuple = (), work: int = 
         future.result()
 
 
+def even_parts(rows: int, work: int) -> int:
+    """Return into how many equal parts threads can divide rows, to sum each part by itself; 1 if there is too little work."""
+    parts = threads.count()
+    return parts if work >= 2 * SHARE_OF_TEAM and rows % parts == 0 else 1
+
+
 def _forget() -> None:
     global _pool
     _pool = None

@@ -56,8 +56,7 @@ def _largest(array: Any) -> float:
 
 def _squares(array: Any) -> float:
     if array.__class__ is numpy.ndarray and array.dtype.char in "fd":
-        sum_of = reduction.squares if array.flags.c_contiguous else lambda x: numpy.vdot(x, x)  # one pass over memory, without a copy
-        total = float(sum_of(array))
+        total = float(reduction.squares(array))  # one pass over memory, without a copy
         if TINY < total < math.inf:
             return total
     return float((abs(array).astype("float64") ** 2).sum())

@@ -401,7 +401,7 @@ def _is_finite(grad: Any) -> bool:
     array = grad.array if grad.__class__ is Tensor else grad
     if array.__class__ is not numpy.ndarray:
         return True
-    if array.dtype.char in "fd" and array.flags.c_contiguous and math.isfinite(squares(array)):
+    if array.dtype.char in "fd" and math.isfinite(squares(array)):
         return True
     return values.finite(array)
 
