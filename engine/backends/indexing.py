@@ -152,7 +152,7 @@ def _along(x: Any, dim: int, index: Any, name: str, src: Any = None) -> tuple:
 def _in_lines(x: Any, dim: int, index: Any) -> bool:
     """Whether an index array selects from each of many lines along the last dimension, of arrays that lie in memory line by line."""
     return bool(
-        index.size >= fused.LEAST
+        index.size
         and x.__class__ is numpy.ndarray
         and index.__class__ is numpy.ndarray
         and index.dtype == numpy.int64
@@ -226,7 +226,8 @@ def scatter(x: Any, dim: int, index: Any, src: Any) -> Any:
 
 def scatter_add(x: Any, dim: int, index: Any, src: Any) -> Any:
     """Return a copy of `x` with `out[i, index[i, j]] += src[i, j]` for dim 1, and so on."""
-    if _in_lines(x, dim, index) and src.__class__ is numpy.ndarray and src.shape == index.shape and src.dtype == x.dtype:
+    many = index.size >= fused.LEAST and _in_lines(x, dim, index)
+    if many and src.__class__ is numpy.ndarray and src.shape == index.shape and src.dtype == x.dtype:
         fitting_along(x, dim, index, "scatter_add", src)
         _within(index, x.shape[-1], x.ndim - 1)
         out = numpy.array(x)

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy
 
 from ..base.layout import blank, condensed, overlaps, preserve_format, told_strides
+from .pointers import address
 
 
 def reshape(x: Any, shape: Any) -> Any:
@@ -116,7 +117,7 @@ def strided(x: Any, shape: tuple, strides: tuple, dtype: Any = None) -> Any:
         return _restrided(x.view(), shape, strides)
     owner = x.base if isinstance(x.base, numpy.ndarray) else x
     buffer = _in_memory_order(owner)
-    at = 0 if owner is x else x.__array_interface__["data"][0] - owner.__array_interface__["data"][0]
+    at = 0 if owner is x else address(x) - address(owner)
     return x.__class__(shape, dtype or x.dtype, buffer, at, strides)
 
 

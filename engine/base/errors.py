@@ -23,17 +23,29 @@ def hide(folder: str, tool: bool = True) -> None:
     if folder not in _hidden:
         _hidden = (*_hidden, folder)
         _tools = (*_tools, folder) if tool else _tools
+        _in_hidden.clear()
+
+
+class _InHidden(dict[str, bool]):
+    """Whether a file is in a hidden folder, by its name. Every write in place asks, for each frame down to the user's."""
+
+    def __missing__(self, name: str) -> bool:
+        found = self[name] = name.startswith(_hidden)
+        return found
+
+
+_in_hidden = _InHidden()
 
 
 def hides(code: CodeType | str) -> bool:
     """Return whether code, or a file, is the engine's, a tool's or a hidden library's."""
-    return (code if isinstance(code, str) else code.co_filename).startswith(_hidden)
+    return _in_hidden[code if isinstance(code, str) else code.co_filename]
 
 
 def in_tool() -> bool:
     """Return whether the engine runs for a tool, such as the workbench, and not for the user's line."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_hidden):
+    while frame is not None and _in_hidden[frame.f_code.co_filename]:
         if frame.f_code.co_filename.startswith(_tools):
             return True
         frame = frame.f_back
@@ -46,7 +58,7 @@ def user_frame(skip: int = 1) -> FrameType | None:
     The caller may `skip` frames that are the engine's: Python makes an object of each frame that is looked at.
     """
     frame: FrameType | None = sys._getframe(skip)
-    while frame is not None and frame.f_code.co_filename.startswith(_hidden):
+    while frame is not None and _in_hidden[frame.f_code.co_filename]:
         frame = frame.f_back
     return frame
 
@@ -74,7 +86,7 @@ def at_user_line() -> str:
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Emit a warning that points at the user's line, not at a line of the engine."""
     level, frame = 1, sys._getframe(0)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_hidden):
+    while frame.f_back is not None and _in_hidden[frame.f_code.co_filename]:
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

@@ -63,6 +63,8 @@ def call_path(op: Any) -> Callable:
         return _binary(op)
     if len(op.inputs) == 1 and not op.aux and len(op.outputs) == 1 and not op.optional:
         return _unary(op)
+    if op.params[: len(op.inputs)] != op.inputs and op.bind.__func__ is bind:
+        return _ordered(op)
     return _general(op)
 
 
@@ -247,6 +249,26 @@ def _general(op: Any) -> Callable:
     return call
 
 
+def _ordered(op: Any) -> Callable:
+    """The path of `layer_norm(input, normalized_shape, weight, bias)`: not all inputs come first. Python itself sorts the arguments."""
+    known = {**op.defaults, **op.optional}
+    given = ", ".join(f"{name}=known[{name!r}]" if name in known else name for name in op.params)
+    attrs = ", ".join(f"{name!r}: {name}" for name in op.params if name not in op.inputs)
+    text = f"lambda {given}: (({', '.join(op.inputs)},), {{{attrs}}})"
+    sort = eval(compile(text, __file__, "eval"), {"known": known})  # with this file's name, so that it is not taken for user code
+
+    def call(*args, **kwargs):
+        try:
+            inputs, attrs = sort(*args, **kwargs)
+        except TypeError:
+            if "out" in kwargs:
+                return into(op, args, kwargs)
+            inputs, attrs = op.bind(args, kwargs)  # says what is wrong, and knows synonyms
+        return _run(op, inputs, attrs)
+
+    return call
+
+
 def _variadic(op: Any) -> Callable:
     sort = sorter(op)
 
@@ -270,7 +292,7 @@ def sorter(op: Any) -> Callable:
     n, defaults, plain = len(op.inputs), op.defaults, op.bind.__func__ is bind
     names = op.params[n:]
     complete, more = len(names), len(names) > len(defaults)
-    if op.params[:n] != op.inputs or op.varargs and (complete != 1 or not plain):
+    if op.params[:n] != op.inputs or op.varargs and complete != 1:
         return lambda args, kwargs: None
     later = [frozenset(names[i:]) for i in range(complete + 1)]
     only = names[0] if op.varargs else None

@@ -292,7 +292,8 @@ def _functional(name, op, sign=1):
         if dim is None:
             warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.")
             dim = 0 if input.ndim in (0, 1, 3) else 1  # the dimension that PyTorch assumes
-        return getattr(input if sign > 0 else -input, op.name)(dim, dtype)
+        along = getattr(input if sign > 0 else -input, op.name)
+        return along(dim) if dtype is None else along(dim, dtype)  # the call path is short for integers alone
     call.__doc__ = op.__doc__ if sign > 0 else "softmax of -x along `dim`."
     return call
 

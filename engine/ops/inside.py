@@ -26,7 +26,7 @@ def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | Non
 @front("_safe_softmax", method=False)
 def _safe_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
     """`softmax` with zeros instead of nan where all elements are masked by -inf."""
-    found = functions["softmax"](input, dim, dtype)
+    found = functions["softmax"](input, dim) if dtype is None else functions["softmax"](input, dim, dtype)
     if found.array.__class__ is numpy.ndarray and (not found.numel() or not numpy.isnan(numpy.atleast_1d(found.array).take(0, dim)).any()):
         return found  # one value per row suffices; on other devices this check would cost more than filling
     empty = (input == -float("inf")).all(dim, keepdim=True)
