@@ -880,6 +880,69 @@ def lstm_back_steps(product, backwards, g, gates, to_c, weight, dh, dc, by):
         _sgemm(product, rows, n, 4 * n, into.ctypes.data, weight.ctypes.data, _ZERO, dh.ctypes.data)
 
 
+# -- GRU -----------------------------------------------------------------------------------------------------------------------
+
+
+@_kernel(types.int64, types.int64, _cube, _rows, _rows, _flat, _rows, _cube, _cube)
+def gru_steps(product, backwards, given, h, weight, bias, states, gates, outs):
+    """All steps, from the input's part of the gates; the weight is (H, 3H), and `product` is the address of oneDNN's sgemm."""
+    _in_wide_vectors()
+    steps, rows, n = outs.shape
+    before = h
+    for s in range(steps):
+        t = steps - 1 - s if backwards else s
+        part, gate, out = given[t], gates[t], outs[t]
+        for k in range(rows):
+            states[k] = bias
+        _sgemm(product, rows, 3 * n, n, before.ctypes.data, weight.ctypes.data, _ONE, states.ctypes.data)
+        for k in range(rows):
+            for j in range(2 * n):
+                gate[k, j] = _sigmoid(part[k, j] + states[k, j])
+            for j in range(n):
+                gate[k, 3 * n + j] = states[k, 2 * n + j]
+            for j in range(n):
+                gate[k, 2 * n + j] = _tanh(part[k, 2 * n + j] + gate[k, j] * states[k, 2 * n + j])
+            for j in range(n):
+                out[k, j] = gate[k, 2 * n + j] + gate[k, n + j] * (before[k, j] - gate[k, 2 * n + j])
+        before = out
+
+
+@_kernel(_rows, _rows, _rows, _rows)
+def gru_slopes(gates, old, by, by_new):
+    """The factors of the gradient of h' in those of r's, z's and n's part of the states, and in that of n's gate."""
+    _in_wide_vectors()
+    n = old.shape[1]
+    for k in range(len(gates)):
+        for j in range(n):
+            by_new[k, j] = (_ONE - gates[k, n + j]) * (_ONE - gates[k, 2 * n + j] * gates[k, 2 * n + j])
+        for j in range(n):
+            by[k, n + j] = (old[k, j] - gates[k, 2 * n + j]) * gates[k, n + j] * (_ONE - gates[k, n + j])
+        for j in range(n):
+            by[k, 2 * n + j] = by_new[k, j] * gates[k, j]
+        for j in range(n):
+            by[k, j] = by[k, 2 * n + j] * gates[k, 3 * n + j] * (_ONE - gates[k, j])
+
+
+@_kernel(types.int64, types.int64, _cube, _cube, _rows, _rows, _cube, _cube)
+def gru_back_steps(product, backwards, g, gates, weight, dh, by, by_new):
+    """Steps back: the gradient of h. `by` and `by_new` hold the factors of `gru_slopes`, then the gradients."""
+    steps, rows, n = g.shape
+    for s in range(steps):
+        t = s if backwards else steps - 1 - s
+        slope, gate, into, new = g[t], gates[t], by[t], by_new[t]
+        for k in range(rows):
+            for j in range(n):
+                dh[k, j] += slope[k, j]
+            for part in range(3):
+                for j in range(n):
+                    into[k, part * n + j] *= dh[k, j]
+            for j in range(n):
+                new[k, j] *= dh[k, j]
+            for j in range(n):
+                dh[k, j] *= gate[k, n + j]
+        _sgemm(product, rows, n, 3 * n, into.ctypes.data, weight.ctypes.data, _ONE, dh.ctypes.data)
+
+
 # -- normal samples ------------------------------------------------------------------------------------------------------------
 
 

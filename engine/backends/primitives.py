@@ -307,6 +307,8 @@ layer: kernels of layers and losses
     ctc(log_probs, targets, input_lengths, target_lengths, blank)    kernels_loss  sample zeros
     flat_gather(x, index, size, n)                                   kernels_pool  sample zeros
     flat_scatter(g, index, size)                                     kernels_pool  sample zeros
+    gru(given, h, weight, bias, reverse)                             kernels_gru  zeros
+    gru_back(g, h0, weight, bias, out, gates, reverse)               kernels_gru  zeros
     im2col(x, kernel, dilation=1, padding=0, stride=1)               kernels_conv  zeros
     lstm(given, h, c, weight, reverse)                               kernels_lstm  zeros
     lstm_back(g, dc, h0, c0, weight, out, cells, gates, reverse)     kernels_lstm  zeros

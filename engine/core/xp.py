@@ -11,6 +11,8 @@ from typing import Any
 import numpy as _numpy
 
 from ..backends import kernels_attention as _attention
+from ..backends.kernels_gru import gru_back_plainly as _gru_back_plainly
+from ..backends.kernels_gru import gru_plainly as _gru_plainly
 from ..backends.kernels_lstm import lstm_back_plainly as _lstm_back_plainly
 from ..backends.kernels_lstm import lstm_plainly as _lstm_plainly
 from ..base import dtypes as _dtypes
@@ -205,6 +207,14 @@ def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
 
 def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: Any, gates: Any, reverse: bool) -> list:
     return _lstm_back_plainly(_sys.modules[__name__], g, dc, h0, c0, weight, out, cells, gates, reverse)
+
+
+def gru(given: Any, h: Any, weight: Any, bias: Any, reverse: bool) -> tuple:
+    return _gru_plainly(_sys.modules[__name__], given, h, weight, bias, reverse)
+
+
+def gru_back(g: Any, h0: Any, weight: Any, bias: Any, out: Any, gates: Any, reverse: bool) -> list:
+    return _gru_back_plainly(_sys.modules[__name__], g, h0, weight, bias, out, gates, reverse)
 
 
 def attention(query: Any, key: Any, value: Any, mask: Any, draws: Any, scale: float, causal: bool, dropout: float) -> tuple:

@@ -9,7 +9,7 @@ from ..autograd import Function, is_grad_enabled
 from ..base import errors, observe
 from ..core.tensor import Tensor
 from ..ops.join import cat, stack
-from ..ops.recurrent import lstm_steps
+from ..ops.recurrent import gru_steps, lstm_steps
 from . import functional as F
 
 
@@ -77,6 +77,10 @@ def scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights:
         gates = F.linear(data, w_ih, None if b_ih is None else b_ih + b_hh).reshape(len(sizes), sizes[0], w_ih.shape[0])
         out, last = lstm_steps((gates, *start, w_hh), reverse)
         return out.flatten(0, 1), (out[0 if reverse else -1], last)
+    if mode == "GRU" and sizes[0] == sizes[-1]:
+        gates = F.linear(data, w_ih, b_ih).reshape(len(sizes), sizes[0], w_ih.shape[0])
+        out = gru_steps((gates, *start, w_hh) if b_hh is None else (gates, *start, w_hh, b_hh), reverse)
+        return out.flatten(0, 1), (out[0 if reverse else -1],)
     step = STEPS[mode]
     gates = TimeSteps.apply(F.linear(data, w_ih, b_ih), sizes)
     outputs: list = [None] * len(sizes)

@@ -22,3 +22,19 @@ class lstm_steps(Op):
 
     def forward(xp, tensors, reverse=False): return xp.lstm(*tensors, reverse)
     def d_tensors(xp, g, tensors, out, cells, gates, reverse): return xp.lstm_back(*g, *tensors[1:], out, cells, gates, reverse)
+
+
+class gru_steps(Op):
+    """All steps of a gated recurrent unit: the hidden states (T, N, H).
+
+    `tensors` are the input's contributions to the gates (T, N, 3H), the initial state h (N, H), the weight (3H, H) of the hidden state and,
+    if it has one, its bias (3H,). The gates are in the order r, z, n; `reverse` runs time backwards.
+    """
+
+    home, variadic, inputs, types, exempt = "", True, ("tensors",), "same", _INNER
+    aux = ("gates",)
+    formula = "h[t] = gru(tensors[t], h[t - 1])"
+    examples = ((((3, 2, 6), (2, 2), (6, 2), (6,)), {}), (((2, 3, 3), (3, 1), (3, 1)), {"reverse": True}))
+
+    def forward(xp, tensors, reverse=False): return xp.gru(*tensors, *[None] * (4 - len(tensors)), reverse)
+    def d_tensors(xp, g, tensors, out, gates, reverse): return xp.gru_back(g, *tensors[1:], *[None] * (4 - len(tensors)), out, gates, reverse)[: len(tensors)]

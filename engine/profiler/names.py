@@ -14,6 +14,7 @@ _OTHERWISE = {
     "copied": "copy_",
     "cross_entropy": "cross_entropy_loss",
     "fourier": "_fft_c2c",
+    "gru_steps": "gru",
     "lstm_steps": "lstm",
     "to_device": "_to_copy",
     "to_dtype": "_to_copy",

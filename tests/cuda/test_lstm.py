@@ -1,4 +1,4 @@
-"""The LSTM by CUDA kernels, on the emulator and on the stand-in for CuPy."""
+"""The LSTM by CUDA kernels and the GRU by CuPy, on the emulator and on the stand-in for CuPy."""
 
 from __future__ import annotations
 
@@ -74,6 +74,20 @@ def test_second_derivatives_and_half_precision(stand_in):
     layer = layer.float().cuda()
     engine.testing.assert_close(twice(layer, x.cuda()), expected, rtol=2e-2, atol=2e-3)  # the weights have been rounded
     assert engine.allclose(layer.bfloat16()(x.cuda().bfloat16())[0].cpu(), low, atol=1e-2)
+
+
+def test_a_gru_computes_what_it_computes_on_the_cpu(stand_in):
+    engine.manual_seed(0)
+    layer, x = engine.nn.GRU(4, 6, 2, bidirectional=True), engine.randn(5, 3, 4)
+    expected = layer(x)[0]
+    expected.square().sum().backward()
+    wanted = [p.grad.clone() for p in layer.parameters()]
+    layer = layer.cuda()
+    layer.zero_grad()
+    out = layer(x.cuda())[0]
+    out.square().sum().backward()
+    engine.testing.assert_close(out.cpu(), expected)
+    engine.testing.assert_close([p.grad.cpu() for p in layer.parameters()], wanted)
 
 
 @pytest.mark.parametrize("arch", ["compute_80", "compute_90"])

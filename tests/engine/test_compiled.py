@@ -19,6 +19,7 @@ import engine
 from engine.backends import fused, loops, mkldnn, threads, workers
 from engine.backends import slopes as forms
 from engine.nn import functional as F
+from engine.ops.recurrent import gru_steps
 from grouping import grouped
 
 pytest.importorskip("numba")
@@ -63,8 +64,17 @@ OPS: dict[str, tuple[Callable[..., Any], tuple]] = {  # name -> the op, and the 
     "group_norm": (lambda x, w, b: F.group_norm(x.reshape(ROWS, 5, 13), 1, w, b), ((5,), (5,))),
     "group_norm, two": (lambda x, w, b: F.group_norm(x[:64, :64].reshape(16, 8, 4, 8), 2, w, b), ((8,), (8,))),
     "group_norm without weights": (lambda x: F.group_norm(x[:64, :64].reshape(16, 8, 32), 4), ()),
+    "gru": (lambda x, w, b: _gru(x, w, b), ((39, 13), (39,))),
+    "gru, reversed": (lambda x, w, b: _gru(x, w, b, True), ((39, 13), (39,))),
+    "gru without bias": (lambda x, w: _gru(x, w), ((39, 13),)),
     "lstm": (lambda x, w: engine.lstm(x.reshape(1, ROWS, WIDTH), _states(), [w, w], False, 1, 0.0, False, False, False)[0], ((260, 65),)),
 }
+
+
+def _gru(x: Any, w: Any, b: Any = None, reverse: bool = False) -> Any:
+    """Two sequences of the matrix's rows, which begin in different states."""
+    given = engine.stack([x[:, :39], x[:, 26:]], 1)
+    return gru_steps((given, engine.tensor([[0.5], [-1.0]]).expand(2, 13), w, *([] if b is None else [b])), reverse)
 
 
 def _states() -> list:

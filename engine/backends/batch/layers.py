@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..kernels_gru import gru_back_plainly, gru_plainly
 from ..kernels_lstm import lstm_back_plainly, lstm_plainly
 from .array import changed, within
 from .namespace import Namespace, apply, rule
@@ -88,6 +89,16 @@ def lstm(xp: Namespace, *args: Any) -> tuple:
 @rule("lstm_back")
 def lstm_back(xp: Namespace, *args: Any) -> list:
     return lstm_back_plainly(xp, *args)
+
+
+@rule("gru")
+def gru(xp: Namespace, *args: Any) -> tuple:
+    return gru_plainly(xp, *args)
+
+
+@rule("gru_back")
+def gru_back(xp: Namespace, *args: Any) -> list:
+    return gru_back_plainly(xp, *args)
 
 
 # -- classification losses -----------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from cupy import from_dlpack, gcd, lcm, log1p, rint, where  # noqa: F401  the Nu
 from cupyx.scipy import special
 
 from ...base.layout import axes_of, inverse
+from ..kernels_gru import gru_back_plainly, gru_plainly
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
@@ -248,6 +249,17 @@ def tril(x: Any, k: int = 0) -> Any:
 
 def triu(x: Any, k: int = 0) -> Any:
     return cupy.triu(x, k).astype(x.dtype, copy=False)
+
+
+# -- recurrence --------------------------------------------------------------------------------------------------------------
+
+
+def gru(*args: Any) -> tuple:
+    return gru_plainly(sys.modules[__name__], *args)
+
+
+def gru_back(*args: Any) -> list:
+    return gru_back_plainly(sys.modules[__name__], *args)
 
 
 fill(globals(), cupy)

@@ -238,3 +238,34 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
 
     (dh, dc), dz = lax.scan(step, (jnp.zeros_like(h0), dc), (g, cells, before(cells, c0), gates), reverse=not reverse)
     return [dz, dh, dc, dz.reshape(-1, 4 * n).T @ before(out, h0).reshape(-1, n)]
+
+
+@rule
+def gru(given: Any, h: Any, weight: Any, bias: Any, reverse: bool) -> Any:
+    n = h.shape[-1]
+
+    def step(h: Any, gate: Any) -> Any:
+        states = h @ weight.T if bias is None else h @ weight.T + bias
+        r, z = (jax.nn.sigmoid(gate[:, k * n : (k + 1) * n] + states[:, k * n : (k + 1) * n]) for k in range(2))
+        new = jnp.tanh(gate[:, 2 * n :] + r * states[:, 2 * n :])
+        h = new + z * (h - new)
+        return h, (h, jnp.concatenate([r, z, new, states[:, 2 * n :]], 1))
+
+    return lax.scan(step, h, given, reverse=reverse)[1]
+
+
+@rule
+def gru_back(g: Any, h0: Any, weight: Any, bias: Any, out: Any, gates: Any, reverse: bool) -> Any:
+    n, old = h0.shape[-1], jnp.concatenate([out[1:], h0[None]] if reverse else [h0[None], out[:-1]])
+
+    def step(dh: Any, at: Any) -> Any:
+        g, was, gate = at
+        dh, (r, z, new, s) = dh + g, (gate[:, k * n : (k + 1) * n] for k in range(4))
+        to_new = dh * (1 - z) * (1 - new * new)
+        to_rz = jnp.concatenate([to_new * s * r * (1 - r), dh * (was - new) * z * (1 - z)], 1)
+        to_states = jnp.concatenate([to_rz, to_new * r], 1)
+        return dh * z + to_states @ weight, (to_states, jnp.concatenate([to_rz, to_new], 1))
+
+    dh, (to_states, to_given) = lax.scan(step, jnp.zeros_like(h0), (g, old, gates), reverse=not reverse)
+    rows = to_states.reshape(-1, 3 * n)
+    return [to_given, dh, rows.T @ old.reshape(-1, n), None if bias is None else rows.sum(0)]

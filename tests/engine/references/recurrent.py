@@ -16,4 +16,14 @@ def _lstm(tensors, reverse=False):
     return out, c
 
 
-RECURRENT = {"lstm_steps": _lstm}
+def _gru(tensors, reverse=False):
+    given, h, weight, *bias = tensors
+    out = np.empty((*given.shape[:2], h.shape[-1]))
+    for t in range(len(given))[:: -1 if reverse else 1]:
+        (r, z, n), (hr, hz, hn) = np.split(given[t], 3, axis=1), np.split(h @ weight.T + sum(bias), 3, axis=1)
+        z = scipy.special.expit(z + hz)
+        h = out[t] = (1 - z) * np.tanh(n + scipy.special.expit(r + hr) * hn) + z * h
+    return out
+
+
+RECURRENT = {"gru_steps": _gru, "lstm_steps": _lstm}
