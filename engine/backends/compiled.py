@@ -880,7 +880,47 @@ def lstm_back_steps(product, backwards, g, gates, to_c, weight, dh, dc, by):
         _sgemm(product, rows, n, 4 * n, into.ctypes.data, weight.ctypes.data, _ZERO, dh.ctypes.data)
 
 
-# -- GRU -----------------------------------------------------------------------------------------------------------------------
+# -- RNN and GRU ---------------------------------------------------------------------------------------------------------------
+
+
+@_kernel(types.int64, types.int64, types.int64, _cube, _rows, _rows, _cube)
+def rnn_steps(product, relu, backwards, given, h, weight, outs):
+    """All steps, from the input's part; the weight is transposed, and `product` is the address of oneDNN's sgemm."""
+    _in_wide_vectors()
+    steps, rows, n = outs.shape
+    before = h
+    for s in range(steps):
+        t = steps - 1 - s if backwards else s
+        out = outs[t]
+        out[:, :] = given[t]
+        _sgemm(product, rows, n, n, before.ctypes.data, weight.ctypes.data, _ONE, out.ctypes.data)
+        for k in range(rows):
+            if relu:
+                for j in range(n):
+                    out[k, j] = _ZERO if out[k, j] < _ZERO else out[k, j]
+            else:
+                for j in range(n):
+                    out[k, j] = _tanh(out[k, j])
+        before = out
+
+
+@_kernel(types.int64, types.int64, types.int64, _cube, _cube, _rows, _rows, _cube)
+def rnn_back_steps(product, relu, backwards, g, outs, weight, dh, dz):
+    """Steps back: the gradients of the sums under tanh or ReLU, and of h."""
+    steps, rows, n = outs.shape
+    for s in range(steps):
+        t = s if backwards else steps - 1 - s
+        slope, out, into = g[t], outs[t], dz[t]
+        for k in range(rows):
+            for j in range(n):
+                dh[k, j] += slope[k, j]
+            if relu:
+                for j in range(n):
+                    into[k, j] = dh[k, j] if out[k, j] > _ZERO else _ZERO
+            else:
+                for j in range(n):
+                    into[k, j] = dh[k, j] * (_ONE - out[k, j] * out[k, j])
+        _sgemm(product, rows, n, n, into.ctypes.data, weight.ctypes.data, _ZERO, dh.ctypes.data)
 
 
 @_kernel(types.int64, types.int64, _cube, _rows, _rows, _flat, _rows, _cube, _cube)

@@ -307,8 +307,8 @@ layer: kernels of layers and losses
     ctc(log_probs, targets, input_lengths, target_lengths, blank)    kernels_loss  sample zeros
     flat_gather(x, index, size, n)                                   kernels_pool  sample zeros
     flat_scatter(g, index, size)                                     kernels_pool  sample zeros
-    gru(given, h, weight, bias, reverse)                             kernels_gru  zeros
-    gru_back(g, h0, weight, bias, out, gates, reverse)               kernels_gru  zeros
+    gru(given, h, weight, bias, reverse)                             kernels_rnn  zeros
+    gru_back(g, h0, weight, bias, out, gates, reverse)               kernels_rnn  zeros
     im2col(x, kernel, dilation=1, padding=0, stride=1)               kernels_conv  zeros
     lstm(given, h, c, weight, reverse)                               kernels_lstm  zeros
     lstm_back(g, dc, h0, c0, weight, out, cells, gates, reverse)     kernels_lstm  zeros
@@ -318,6 +318,8 @@ layer: kernels of layers and losses
     normalize_weight(g, x, mean, rstd, axes)                         kernels_norm
     resample(x, size, mode, align=False, scales=())                  kernels_pool  zeros
     resample_back(g, size, mode, align=False, scales=())             kernels_pool  zeros
+    rnn(given, h, weight, relu, reverse)                             kernels_rnn  zeros
+    rnn_back(g, h0, weight, out, relu, reverse)                      kernels_rnn  zeros
     softmax_minus(x, lse, scale, g, target, ignore)                  kernels_loss
     tap_gather(x, taps, kernel, stride=None, padding=0, dilation=1, ceil_mode=False) kernels_pool  zeros
     tap_places(taps, size, kernel, stride=None, padding=0, dilation=1, ceil_mode=False) kernels_pool  plain zeros

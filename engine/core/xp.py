@@ -11,10 +11,8 @@ from typing import Any
 import numpy as _numpy
 
 from ..backends import kernels_attention as _attention
-from ..backends.kernels_gru import gru_back_plainly as _gru_back_plainly
-from ..backends.kernels_gru import gru_plainly as _gru_plainly
-from ..backends.kernels_lstm import lstm_back_plainly as _lstm_back_plainly
-from ..backends.kernels_lstm import lstm_plainly as _lstm_plainly
+from ..backends import kernels_lstm as _lstm
+from ..backends import kernels_rnn as _rnn
 from ..base import dtypes as _dtypes
 from .devices import namespace as _namespace
 from .from_lists import to_array as _to_array
@@ -202,19 +200,27 @@ def softmax_minus(x: Any, lse: Any, scale: Any, g: Any, target: Any, ignore: int
 
 
 def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> tuple:
-    return _lstm_plainly(_sys.modules[__name__], given, h, c, weight, reverse)
+    return _lstm.lstm_plainly(_sys.modules[__name__], given, h, c, weight, reverse)
 
 
 def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: Any, gates: Any, reverse: bool) -> list:
-    return _lstm_back_plainly(_sys.modules[__name__], g, dc, h0, c0, weight, out, cells, gates, reverse)
+    return _lstm.lstm_back_plainly(_sys.modules[__name__], g, dc, h0, c0, weight, out, cells, gates, reverse)
 
 
 def gru(given: Any, h: Any, weight: Any, bias: Any, reverse: bool) -> tuple:
-    return _gru_plainly(_sys.modules[__name__], given, h, weight, bias, reverse)
+    return _rnn.gru_plainly(_sys.modules[__name__], given, h, weight, bias, reverse)
 
 
 def gru_back(g: Any, h0: Any, weight: Any, bias: Any, out: Any, gates: Any, reverse: bool) -> list:
-    return _gru_back_plainly(_sys.modules[__name__], g, h0, weight, bias, out, gates, reverse)
+    return _rnn.gru_back_plainly(_sys.modules[__name__], g, h0, weight, bias, out, gates, reverse)
+
+
+def rnn(given: Any, h: Any, weight: Any, relu: bool, reverse: bool) -> Any:
+    return _rnn.rnn_plainly(_sys.modules[__name__], given, h, weight, relu, reverse)
+
+
+def rnn_back(g: Any, h0: Any, weight: Any, out: Any, relu: bool, reverse: bool) -> list:
+    return _rnn.rnn_back_plainly(_sys.modules[__name__], g, h0, weight, out, relu, reverse)
 
 
 def attention(query: Any, key: Any, value: Any, mask: Any, draws: Any, scale: float, causal: bool, dropout: float) -> tuple:

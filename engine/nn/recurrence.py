@@ -9,7 +9,7 @@ from ..autograd import Function, is_grad_enabled
 from ..base import errors, observe
 from ..core.tensor import Tensor
 from ..ops.join import cat, stack
-from ..ops.recurrent import gru_steps, lstm_steps
+from ..ops.recurrent import gru_steps, lstm_steps, rnn_steps
 from . import functional as F
 
 
@@ -73,14 +73,18 @@ def scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights:
     `sizes[t]` is the number of sequences still running at step t; they are sorted by length, so a smaller batch is a prefix.
     """
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
-    if mode == "LSTM" and w_hr is None and sizes[0] == sizes[-1]:
-        gates = F.linear(data, w_ih, None if b_ih is None else b_ih + b_hh).reshape(len(sizes), sizes[0], w_ih.shape[0])
-        out, last = lstm_steps((gates, *start, w_hh), reverse)
-        return out.flatten(0, 1), (out[0 if reverse else -1], last)
-    if mode == "GRU" and sizes[0] == sizes[-1]:
-        gates = F.linear(data, w_ih, b_ih).reshape(len(sizes), sizes[0], w_ih.shape[0])
-        out = gru_steps((gates, *start, w_hh) if b_hh is None else (gates, *start, w_hh, b_hh), reverse)
-        return out.flatten(0, 1), (out[0 if reverse else -1],)
+    if w_hr is None and sizes[0] == sizes[-1]:  # all steps as one op
+        apart = mode == "GRU"  # its biases are not simply added
+        gates = F.linear(data, w_ih, b_ih if apart or b_ih is None else b_ih + b_hh).reshape(len(sizes), sizes[0], w_ih.shape[0])
+        given, end = (gates, *start, w_hh), 0 if reverse else -1
+        if mode == "LSTM":
+            out, last = lstm_steps(given, reverse)
+            return out.flatten(0, 1), (out[end], last)
+        if apart:
+            out = gru_steps(given if b_hh is None else (*given, b_hh), reverse)
+        else:
+            out = rnn_steps(given, mode == "RNN_RELU", reverse)
+        return out.flatten(0, 1), (out[end],)
     step = STEPS[mode]
     gates = TimeSteps.apply(F.linear(data, w_ih, b_ih), sizes)
     outputs: list = [None] * len(sizes)

@@ -24,6 +24,21 @@ class lstm_steps(Op):
     def d_tensors(xp, g, tensors, out, cells, gates, reverse): return xp.lstm_back(*g, *tensors[1:], out, cells, gates, reverse)
 
 
+class rnn_steps(Op):
+    """All steps of an Elman RNN, with tanh or with ReLU: the hidden states (T, N, H).
+
+    `tensors` are the input's contributions, with both biases (T, N, H), the initial state h (N, H), and the weight (H, H) of the hidden
+    state; `reverse` runs time backwards.
+    """
+
+    home, variadic, inputs, types, exempt = "", True, ("tensors",), "same", _INNER
+    formula = "h[t] = tanh(tensors[t] + W h[t - 1])"
+    examples = ((((3, 2, 2), (2, 2), (2, 2)), {}), (((2, 3, 1), (3, 1), (1, 1)), {"reverse": True}), (((3, 2, 2), (2, 2), (2, 2)), {"relu": True}))
+
+    def forward(xp, tensors, relu=False, reverse=False): return xp.rnn(*tensors, relu, reverse)
+    def d_tensors(xp, g, tensors, out, relu, reverse): return xp.rnn_back(g, *tensors[1:], out, relu, reverse)
+
+
 class gru_steps(Op):
     """All steps of a gated recurrent unit: the hidden states (T, N, H).
 

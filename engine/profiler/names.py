@@ -16,6 +16,7 @@ _OTHERWISE = {
     "fourier": "_fft_c2c",
     "gru_steps": "gru",
     "lstm_steps": "lstm",
+    "rnn_steps": "rnn_tanh",
     "to_device": "_to_copy",
     "to_dtype": "_to_copy",
     "vector_norm": "linalg_vector_norm",

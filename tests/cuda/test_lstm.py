@@ -1,4 +1,4 @@
-"""The LSTM by CUDA kernels and the GRU by CuPy, on the emulator and on the stand-in for CuPy."""
+"""The LSTM by CUDA kernels and the other recurrent layers by CuPy, on the emulator and on the stand-in for CuPy."""
 
 from __future__ import annotations
 
@@ -76,9 +76,10 @@ def test_second_derivatives_and_half_precision(stand_in):
     assert engine.allclose(layer.bfloat16()(x.cuda().bfloat16())[0].cpu(), low, atol=1e-2)
 
 
-def test_a_gru_computes_what_it_computes_on_the_cpu(stand_in):
+@pytest.mark.parametrize("kind", ["GRU", "RNN"])
+def test_other_layers_compute_what_they_compute_on_the_cpu(stand_in, kind):
     engine.manual_seed(0)
-    layer, x = engine.nn.GRU(4, 6, 2, bidirectional=True), engine.randn(5, 3, 4)
+    layer, x = getattr(engine.nn, kind)(4, 6, 2, bidirectional=True), engine.randn(5, 3, 4)
     expected = layer(x)[0]
     expected.square().sum().backward()
     wanted = [p.grad.clone() for p in layer.parameters()]

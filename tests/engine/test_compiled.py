@@ -19,7 +19,7 @@ import engine
 from engine.backends import fused, loops, mkldnn, threads, workers
 from engine.backends import slopes as forms
 from engine.nn import functional as F
-from engine.ops.recurrent import gru_steps
+from engine.ops.recurrent import gru_steps, rnn_steps
 from grouping import grouped
 
 pytest.importorskip("numba")
@@ -64,6 +64,9 @@ OPS: dict[str, tuple[Callable[..., Any], tuple]] = {  # name -> the op, and the 
     "group_norm": (lambda x, w, b: F.group_norm(x.reshape(ROWS, 5, 13), 1, w, b), ((5,), (5,))),
     "group_norm, two": (lambda x, w, b: F.group_norm(x[:64, :64].reshape(16, 8, 4, 8), 2, w, b), ((8,), (8,))),
     "group_norm without weights": (lambda x: F.group_norm(x[:64, :64].reshape(16, 8, 32), 4), ()),
+    "rnn": (lambda x, w: _rnn(x, 0.1 * w), ((WIDTH, WIDTH),)),
+    "rnn, reversed": (lambda x, w: _rnn(x, 0.1 * w, reverse=True), ((WIDTH, WIDTH),)),
+    "rnn with relu": (lambda x, w: _rnn(x, 0.1 * w, relu=True), ((WIDTH, WIDTH),)),
     "gru": (lambda x, w, b: _gru(x, w, b), ((39, 13), (39,))),
     "gru, reversed": (lambda x, w, b: _gru(x, w, b, True), ((39, 13), (39,))),
     "gru without bias": (lambda x, w: _gru(x, w), ((39, 13),)),
@@ -71,8 +74,12 @@ OPS: dict[str, tuple[Callable[..., Any], tuple]] = {  # name -> the op, and the 
 }
 
 
-def _gru(x: Any, w: Any, b: Any = None, reverse: bool = False) -> Any:
+def _rnn(x: Any, w: Any, relu: bool = False, reverse: bool = False) -> Any:
     """Two sequences of the matrix's rows, which begin in different states."""
+    return rnn_steps((engine.stack([x, x.flip(0)], 1), engine.tensor([[0.5], [-1.0]]).expand(2, WIDTH), w), relu, reverse)
+
+
+def _gru(x: Any, w: Any, b: Any = None, reverse: bool = False) -> Any:
     given = engine.stack([x[:, :39], x[:, 26:]], 1)
     return gru_steps((given, engine.tensor([[0.5], [-1.0]]).expand(2, 13), w, *([] if b is None else [b])), reverse)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..kernels_gru import gru_back_plainly, gru_plainly
 from ..kernels_lstm import lstm_back_plainly, lstm_plainly
+from ..kernels_rnn import gru_back_plainly, gru_plainly, rnn_back_plainly, rnn_plainly
 from .array import changed, within
 from .namespace import Namespace, apply, rule
 from .sample import fixed, merged, parted, shared, whole
@@ -99,6 +99,16 @@ def gru(xp: Namespace, *args: Any) -> tuple:
 @rule("gru_back")
 def gru_back(xp: Namespace, *args: Any) -> list:
     return gru_back_plainly(xp, *args)
+
+
+@rule("rnn")
+def rnn(xp: Namespace, *args: Any) -> Any:
+    return rnn_plainly(xp, *args)
+
+
+@rule("rnn_back")
+def rnn_back(xp: Namespace, *args: Any) -> list:
+    return rnn_back_plainly(xp, *args)
 
 
 # -- classification losses -----------------------------------------------------------------------------------

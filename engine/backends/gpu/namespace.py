@@ -20,7 +20,7 @@ from cupy import from_dlpack, gcd, lcm, log1p, rint, where  # noqa: F401  the Nu
 from cupyx.scipy import special
 
 from ...base.layout import axes_of, inverse
-from ..kernels_gru import gru_back_plainly, gru_plainly
+from ..kernels_rnn import gru_back_plainly, gru_plainly, rnn_back_plainly, rnn_plainly
 from ..primitives import fill, of_kind
 from ..reference import _along
 from ..special import SCIPY, forwarded
@@ -260,6 +260,14 @@ def gru(*args: Any) -> tuple:
 
 def gru_back(*args: Any) -> list:
     return gru_back_plainly(sys.modules[__name__], *args)
+
+
+def rnn(*args: Any) -> Any:
+    return rnn_plainly(sys.modules[__name__], *args)
+
+
+def rnn_back(*args: Any) -> list:
+    return rnn_back_plainly(sys.modules[__name__], *args)
 
 
 fill(globals(), cupy)

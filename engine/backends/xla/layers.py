@@ -241,6 +241,29 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
 
 
 @rule
+def rnn(given: Any, h: Any, weight: Any, relu: bool, reverse: bool) -> Any:
+    def step(h: Any, z: Any) -> Any:
+        z = z + h @ weight.T
+        h = jnp.maximum(z, 0) if relu else jnp.tanh(z)
+        return h, h
+
+    return lax.scan(step, h, given, reverse=reverse)[1]
+
+
+@rule
+def rnn_back(g: Any, h0: Any, weight: Any, out: Any, relu: bool, reverse: bool) -> Any:
+    n, old = h0.shape[-1], jnp.concatenate([out[1:], h0[None]] if reverse else [h0[None], out[:-1]])
+
+    def step(dh: Any, at: Any) -> Any:
+        g, state = at
+        dz = jnp.where(state > 0, dh + g, 0) if relu else (dh + g) * (1 - state * state)
+        return dz @ weight, dz
+
+    dh, dz = lax.scan(step, jnp.zeros_like(h0), (g, out), reverse=not reverse)
+    return [dz, dh, dz.reshape(-1, n).T @ old.reshape(-1, n)]
+
+
+@rule
 def gru(given: Any, h: Any, weight: Any, bias: Any, reverse: bool) -> Any:
     n = h.shape[-1]
 

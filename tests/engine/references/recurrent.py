@@ -26,4 +26,13 @@ def _gru(tensors, reverse=False):
     return out
 
 
-RECURRENT = {"gru_steps": _gru, "lstm_steps": _lstm}
+def _rnn(tensors, relu=False, reverse=False):
+    given, h, weight = tensors
+    out = np.empty(given.shape)
+    for t in range(len(given))[:: -1 if reverse else 1]:
+        z = given[t] + h @ weight.T
+        h = out[t] = np.maximum(z, 0) if relu else np.tanh(z)
+    return out
+
+
+RECURRENT = {"gru_steps": _gru, "lstm_steps": _lstm, "rnn_steps": _rnn}

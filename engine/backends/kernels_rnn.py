@@ -1,8 +1,12 @@
-"""GRU over all time steps, and its gradient: with preallocated buffers, and plainly for namespaces that cannot write in place.
+"""RNN and GRU over all time steps, and their gradients: with preallocated buffers, and plainly for namespaces that cannot write in place.
 
-`given` (T, N, 3H) is the input's contribution to the gates r, z, n; h is the initial state (N, H), `weight` (3H, H) the recurrent weight
-and `bias` (3H,) its bias, or None. A step is h' = n + z (h - n), where r and z are sigmoids of their gates and n = tanh(n's gate + r s);
-s is the part of W h + b for n. With `reverse`, the steps run backwards in time.
+`given` is the input's contribution at each step, h the initial state (N, H), and `weight` the recurrent weight. With `reverse`, the steps
+run backwards in time.
+
+RNN: h' = tanh(given + W h), or with `relu` that instead; `given` is (T, N, H), and `weight` (H, H).
+
+GRU: h' = n + z (h - n), where r and z are sigmoids of their gates and n = tanh(n's gate + r s); s is the part of W h + b for n. `given` is
+(T, N, 3H) with the gates r, z, n, `weight` (3H, H), and `bias` (3H,) or None.
 """
 
 from __future__ import annotations
@@ -17,6 +21,62 @@ from .products import matmul, multiply
 from .workers import share
 
 _CHUNK = 1 << 15  # elements of a state, over several steps, processed at a time, so that they stay in the cache
+
+
+def rnn(given: Any, h: Any, weight: Any, relu: bool, reverse: bool) -> Any:
+    """Return the hidden states (T, N, H)."""
+    outs = numpy.empty(given.shape, given.dtype)
+    if (product := gemm.address_of_product(weight)) and (run := fused.kernel("rnn_steps", given, h)) is not None:
+        run(product, relu, reverse, given, h, numpy.ascontiguousarray(weight.T), outs)
+        return outs
+    turned = weight.T
+    for t in order(len(given), reverse):
+        multiply(h, turned, outs[t])
+        h = outs[t]
+        h += given[t]
+        if relu:
+            numpy.maximum(h, 0, out=h)
+        else:
+            numpy.tanh(h, out=h)
+    return outs
+
+
+def rnn_back(g: Any, h0: Any, weight: Any, out: Any, relu: bool, reverse: bool) -> list:
+    """Return the gradients of `given`, h and `weight`, from that of the hidden states."""
+    dz, dh, n = numpy.empty(out.shape, out.dtype), numpy.zeros(h0.shape, out.dtype), h0.shape[-1]
+    if (product := gemm.address_of_product(weight)) and (run := fused.kernel("rnn_back_steps", out, g, dh, weight)) is not None:
+        run(product, relu, reverse, g, out, weight, dh, dz)
+    else:
+        for t in order(len(out), not reverse):
+            dh += g[t]
+            if relu:
+                dz[t] = numpy.where(out[t] > 0, dh, 0)
+            else:
+                numpy.multiply(out[t], out[t], out=dz[t])
+                numpy.subtract(1, dz[t], out=dz[t])
+                dz[t] *= dh
+            multiply(dz[t], weight, dh)
+    return [dz, dh, matmul(dz.reshape(-1, n).T, before(numpy, out, h0, reverse).reshape(-1, n))]
+
+
+def rnn_plainly(xp: Any, given: Any, h: Any, weight: Any, relu: bool, reverse: bool) -> Any:
+    steps, turned = given.shape[0], xp.matrix_transpose(weight)
+    outs = [None] * steps
+    for t in order(steps, reverse):
+        z = given[t] + h @ turned
+        outs[t] = h = xp.maximum(z, 0) if relu else xp.tanh(z)
+    return xp.stack(outs)
+
+
+def rnn_back_plainly(xp: Any, g: Any, h0: Any, weight: Any, out: Any, relu: bool, reverse: bool) -> list:
+    n, steps, dh = h0.shape[-1], g.shape[0], None
+    found, slope = [None] * steps, None if relu else 1 - out * out
+    for t in order(steps, not reverse):
+        dh = g[t] if dh is None else g[t] + dh
+        found[t] = dz = xp.where(xp.greater(out[t], 0), dh, 0) if slope is None else dh * slope[t]
+        dh = dz @ weight
+    rows = xp.reshape(xp.stack(found), (-1, n))
+    return [xp.stack(found), dh, xp.matrix_transpose(rows) @ xp.reshape(before(xp, out, h0, reverse), (-1, n))]
 
 
 def gru(given: Any, h: Any, weight: Any, bias: Any, reverse: bool) -> tuple:
