@@ -52,8 +52,9 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         if heads % key.shape[-3] or heads % value.shape[-3]: raise RuntimeError(f"Number of heads in key and value must divide the number of heads in query, but got {heads}, {key.shape[-3]} and {value.shape[-3]}")
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
     scores = (query * scale) @ key.transpose(-2, -1)
-    if is_causal: attn_mask = causal_mask(query, key.shape[-2])
-    if attn_mask is not None and attn_mask.dtype.name == "bool":
+    if is_causal:
+        scores = scores.masked_fill(later(query, key.shape[-2]), -math.inf)
+    elif attn_mask is not None and attn_mask.dtype.name == "bool":
         scores = scores.masked_fill(attn_mask.logical_not(), -math.inf)
     elif attn_mask is not None:
         scores = scores + attn_mask.to(scores.dtype)
@@ -72,10 +73,10 @@ def in_one_pass(query, key, value, mask, dropout, causal, scale):
     return attention(tensors, scale, causal, mask is not None, dropout, to_mask)
 
 
-def causal_mask(query, sources):
-    """Boolean mask (L, S) that lets position i attend to positions up to i."""
+def later(query, sources):
+    """Boolean mask (L, S), True where a position would attend to a later one."""
     xp = namespace(query.array)
-    return made(xp.tril(xp.ones((query.shape[-2], sources), dtype=bool)), query.device)
+    return made(xp.greater(xp.arange(sources), xp.arange(query.shape[-2])[:, None]), query.device)
 
 
 @composite(home="nn.functional")
