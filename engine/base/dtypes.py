@@ -165,6 +165,8 @@ def fitting(value: Any, d: dtype) -> Any:
 
     Raises RuntimeError if the dtype cannot hold it.
     """
+    if isinstance(value, numpy.generic):
+        value = value.item()
     if d.rank == BOOL:
         return bool(value)
     real = value.real if isinstance(value, complex) else value

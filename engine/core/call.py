@@ -307,6 +307,12 @@ def sorter(op: Any) -> Callable:
         if not plain and not ({v.__class__ for v in args} <= _INT and {v.__class__ for v in kwargs.values()} <= _INT_OR_BOOL):
             return None  # the op's own `bind` treats arguments other than integers specially
         if k or kwargs:
+            for value in args:
+                if value.__class__ in _SCALARS:
+                    return None
+            for value in kwargs.values():
+                if value.__class__ in _SCALARS:
+                    return None
             attrs = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
             return attrs if not more or len(attrs) == complete else None
         return None if more else defaults
@@ -315,6 +321,8 @@ def sorter(op: Any) -> Callable:
 
 
 _INT, _INT_OR_BOOL = frozenset((int,)), frozenset((int, bool))
+# NumPy's numbers, which would decide the dtype of what is computed with them: `bind` makes them Python's
+_SCALARS = frozenset(numpy.dtype(c).type for c in "?" + numpy.typecodes["AllInteger"] + numpy.typecodes["AllFloat"])
 
 
 def bind(cls: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
@@ -337,7 +345,7 @@ def bind(cls: Any, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     if missing:
         raise TypeError(f"{cls.name}() missing {len(missing)} required argument(s): {', '.join(missing)}: {cls.name}{cls.signature}")
     inputs = tuple(values.pop(p) if p in values else cls.optional.get(p) for p in cls.inputs)
-    return inputs, {**cls.defaults, **values}
+    return inputs, {**cls.defaults, **{name: x.item() if x.__class__ in _SCALARS else x for name, x in values.items()}}
 
 
 _SYNONYMS = {"axis": "dim", "keepdims": "keepdim", "x": "input", "x1": "input", "x2": "other"}  # NumPy's names, which PyTorch takes too

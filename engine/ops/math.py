@@ -55,7 +55,8 @@ class Scaled(Arithmetic):
 
 def scale(number, name, *operands):
     """Return a factor such as `alpha`. Raises RuntimeError if the operands' result dtype cannot represent its kind of number."""
-    rank = max([x.dtype.rank if hasattr(x, "dtype") else dtypes.of_scalar(x).rank for x in operands])
+    number = number.item() if isinstance(number, numpy.generic) else number
+    rank = max([dtypes.of_scalar(x).rank if isinstance(x, numpy.generic) or not hasattr(x, "dtype") else x.dtype.rank for x in operands])
     if isinstance(number, bool) and rank != dtypes.BOOL: raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
     if isinstance(number, float) and rank < dtypes.FLOAT: raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
     if isinstance(number, complex) and rank < dtypes.COMPLEX: raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")

@@ -139,3 +139,27 @@ def test_low_precision_rounds_once():
     assert x.sum().item() == 2050.0  # 2049.5; adding 1 to 2048 in float16 would leave 2048
     y = engine.tensor([1.0, 0.0078125], dtype=engine.bfloat16)
     assert (y + 0.001953125).tolist() == [1.0, 0.009765625]
+
+
+def test_a_number_of_numpy_is_one_of_python():
+    x, index, two = engine.ones(3), engine.tensor([0, 2]), numpy.float64(2)
+    F = engine.nn.functional
+    results = [
+        F.leaky_relu(-x, two), F.huber_loss(x, 4 * x, delta=numpy.int64(1)), x.addcmul(x, x, value=two), x.add(two, alpha=two), F.elu(x, two),
+        engine.linalg.vector_norm(x, two), x.std(correction=two), F.normalize(x, p=two, dim=0), x.scatter(0, index, two), F.gelu(x) * two,
+        engine.sub(x, x, alpha=two), F.smooth_l1_loss(x, 2 * x, beta=two), F.softplus(x, beta=two), x.nan_to_num(nan=two), x.fill_(two),
+    ]  # fmt: skip
+    assert {r.dtype for r in results} == {engine.float32}
+    assert [results[i].tolist() for i in (0, 1, 2, 3, 8)] == [[-2.0] * 3, 2.5, [3.0] * 3, [5.0] * 3, [2.0, 1.0, 2.0]]
+    assert (engine.arange(3) * numpy.int32(2)).dtype is engine.int64 and engine.full((1,), numpy.float64(0.5)).dtype is engine.float32
+
+
+@pytest.mark.parametrize("value", [0.5, numpy.float64(0.5), numpy.int64(2)], ids=lambda v: type(v).__name__)
+def test_a_number_is_written_where_gradients_flow(value):
+    for place in ([0, 2], (..., [1]), (..., [True, False, True], 0), [True, False, True], 0):
+        leaf = engine.ones(3, 3, 2, requires_grad=True)
+        x, plain = leaf * 1, numpy.ones((3, 3, 2), numpy.float32)
+        x[place] = plain[place] = value
+        assert x.dtype is engine.float32 and x.tolist() == plain.tolist()
+        x.sum().backward()
+        assert leaf.grad.tolist() == (plain == 1).astype(float).tolist()
