@@ -151,12 +151,14 @@ class Module:
             for other in _TABLES:
                 if other != table:
                     own[other].pop(name, None)
-            if table != "_buffers":
-                self._non_persistent_buffers_set.discard(name)
-            if name in own[table] and table != "_buffers":  # assigning a Buffer also sets whether it is persistent
-                own[table][name] = value
-            else:
-                getattr(self, f"register_{kind}")(name, value, *([value.persistent] if table == "_buffers" else ()))
+            if isinstance(value, Buffer):  # sets whether it is persistent, too
+                self.register_buffer(name, value, value.persistent)
+                return
+            self._non_persistent_buffers_set.discard(name)
+            if isinstance(value, Parameter):
+                self.register_parameter(name, value)
+            else:  # without add_module's checks, as in PyTorch: a class may ask its submodules for names that it does not have
+                own[table][name] = hooks.on_registration(kind, self, name, value)
             return
         for table_name, wanted in (
             ("_parameters", "as parameter '{}' (engine.nn.Parameter or None expected)"),
@@ -167,7 +169,7 @@ class Module:
             if registered is not None and name in registered:
                 if value is not None and table_name != table:
                     raise TypeError(f"cannot assign '{_type_of(value)}' {wanted.format(name)}")
-                registered[name] = value
+                registered[name] = value if table_name == "_parameters" else hooks.on_registration(table_name[1:-1], self, name, value)
                 return
         object.__setattr__(self, name, value)
 

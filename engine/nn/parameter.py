@@ -19,13 +19,15 @@ class Parameter(Tensor):
     It shares the memory of `data` and requires grad by default.
     """
 
-    def __init__(self, data: Any = None, requires_grad: bool = True):
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:  # as in PyTorch: a subclass may take other arguments
         if data is not None and not isinstance(data, Tensor):
             raise AttributeError(f"a Parameter is made of a Tensor, but got {type(data).__name__}, which has no 'detach'")
+        self = object.__new__(cls)
         self.array = to_array(()) if data is None else data.array
         self.node = None
         if requires_grad:
             self.requires_grad_()
+        return self
 
     def __deepcopy__(self, memo: dict) -> Parameter:
         """Copy only the values, without gradient, hooks or attributes, as PyTorch does."""
@@ -69,10 +71,12 @@ class Buffer(Tensor):
 
     persistent: bool = True
 
-    def __init__(self, data: Any = None, *, persistent: bool = True):
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
+        self = object.__new__(cls)
         self.array = data.array if isinstance(data, Tensor) else to_array(() if data is None else data)
         self.node = data.node if isinstance(data, Tensor) else None
         self.persistent = persistent
+        return self
 
 
 class _Uninitialized:
@@ -80,6 +84,9 @@ class _Uninitialized:
 
     _becomes: type
     _wants_grad = False
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return object.__new__(cls)
 
     def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None):
         self._wants_grad = requires_grad

@@ -248,3 +248,84 @@ def test_the_copy_of_a_parameter_starts_without_a_gradient():
 def test_a_lazy_parameter_has_no_shape():
     with pytest.raises(RuntimeError, match="Can't access the shape of an uninitialized parameter"):
         _ = nn.LazyLinear(2).weight.shape
+
+
+def test_a_submodule_is_assigned_without_asking_for_its_name():
+    class Through(nn.Module):
+        asked = ()
+
+        def __getattr__(self, name):
+            type(self).asked += (name,)
+            return super().__getattr__(name)
+
+    class Hidden(nn.Module):
+        inner = property(lambda self: 3)
+
+    through, hidden = Through(), Hidden()
+    through.inner = nn.Linear(1, 1)
+    assert Through.asked == () and list(through._modules) == ["inner"]
+    hidden.inner = hidden.forward = nn.Identity()
+    setattr(hidden, "a.b", nn.Identity())
+    assert list(hidden._modules) == ["inner", "forward", "a.b"] and hidden.inner == 3
+    with pytest.raises(KeyError, match="attribute 'inner' already exists"):
+        Hidden().add_module("inner", nn.Identity())
+
+
+def test_registration_hooks_hear_of_every_assignment():
+    seen = []
+    handles = [
+        getattr(nn.modules.module, f"register_module_{kind}_registration_hook")(
+            lambda m, n, v, kind=kind: seen.append((kind, n, v is None))
+        )
+        for kind in ("parameter", "module", "buffer")
+    ]
+    m = nn.Module()
+    for name, value in {"p": nn.Parameter(engine.ones(1)), "m": nn.Identity(), "b": nn.Buffer(engine.ones(1))}.items():
+        setattr(m, name, value)
+        setattr(m, name, value)
+        setattr(m, name, None)
+    m.b = engine.ones(2)
+    for handle in handles:
+        handle.remove()
+    assert seen == [
+        *[("parameter", "p", False)] * 2,
+        *[("module", "m", False)] * 2, ("module", "m", True),
+        *[("buffer", "b", False)] * 2, ("buffer", "b", True), ("buffer", "b", False),
+    ]  # fmt: skip
+
+
+def test_a_parameter_class_may_take_other_arguments():
+    class Tagged(nn.Parameter):
+        def __new__(cls, data=None, tag="none", requires_grad=True):
+            self = super().__new__(cls, data, requires_grad)
+            self.tag = tag
+            return self
+
+    class Made(nn.Parameter):
+        def __new__(cls, data, tag):
+            self = engine.Tensor._make_subclass(cls, data, True)
+            self.tag = tag
+            return self
+
+    class Initialized(nn.Parameter):
+        def __init__(self, data, requires_grad=True, tag="own"):
+            super().__init__()
+            self.tag = tag
+
+    class Kept(nn.Buffer):
+        def __new__(cls, data, tag):
+            self = super().__new__(cls, data, persistent=False)
+            self.tag = tag
+            return self
+
+    data = engine.ones(2)
+    made = [Tagged(data, tag="a"), Tagged(data, "b", requires_grad=False), Made(data, tag="c"), Initialized(data, False), Kept(data, "d")]
+    assert [(p.tag, p.requires_grad, p.tolist()) for p in made] == [
+        (tag, grad, [1.0, 1.0]) for tag, grad in (("a", True), ("b", False), ("c", True), ("own", False), ("d", False))
+    ]
+    assert isinstance(made[0], nn.Parameter) and not made[4].persistent
+    m = nn.Module()
+    m.p = made[0]
+    assert m.double().p is made[0] and m.p.dtype is engine.float64
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tag'"):
+        nn.Parameter(data, tag=1)
