@@ -234,3 +234,17 @@ def test_layers_in_the_middle():
     out = getter(engine.zeros(1, 3, 32, 32))
     assert {key: value.shape for key, value in out.items()} == {"low": (1, 64, 8, 8), "high": (1, 256, 2, 2)}
     assert "fc" not in dict(getter.named_children())
+
+
+def test_a_vision_transformer_may_start_with_several_convolutions():
+    from engine.vision.models.vision_transformer import ConvStemConfig, VisionTransformer
+
+    engine.manual_seed(0)
+    stem = [ConvStemConfig(8, 3, 2), ConvStemConfig(8, 3, 2), ConvStemConfig(12, 3, 2)]
+    net = VisionTransformer(32, 8, num_layers=1, num_heads=2, hidden_dim=16, mlp_dim=32, num_classes=4, conv_stem_configs=stem)
+    assert [n for n, _ in net.conv_proj.named_children()] == ["conv_bn_relu_0", "conv_bn_relu_1", "conv_bn_relu_2", "conv_last"]
+    engine.nn.init.normal_(net.heads.head.weight)
+    out = net(engine.randn(2, 3, 32, 32))
+    out.square().mean().backward()
+    assert out.sum().item() == pytest.approx(10.458, rel=1e-3)
+    assert net.conv_proj.conv_last.weight.grad.norm().item() == pytest.approx(28.0728, rel=1e-3)

@@ -6,17 +6,27 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import engine
 from engine import Tensor, nn
 from engine.nn import init
 
-from ..ops.misc import MLP
+from ..ops.misc import MLP, Conv2dNormActivation
 from ..transforms.functional.images import InterpolationMode
 from ._api import builder, imagenet
 
 _NORM = partial(nn.LayerNorm, eps=1e-6)
+
+
+class ConvStemConfig(NamedTuple):
+    """One convolution, with norm and activation, of a stem that takes the place of the patches' convolution (Xiao et al. 2021)."""
+
+    out_channels: int
+    kernel_size: int
+    stride: int
+    norm_layer: Callable[..., nn.Module] = nn.BatchNorm2d
+    activation_layer: Callable[..., nn.Module] = nn.ReLU
 
 
 class MLPBlock(MLP):
@@ -112,17 +122,24 @@ class VisionTransformer(nn.Module):
         num_classes: int = 1000,
         representation_size: int | None = None,
         norm_layer: Callable[..., nn.Module] = _NORM,
-        conv_stem_configs: None = None,
+        conv_stem_configs: list[ConvStemConfig] | None = None,
     ):
         super().__init__()
         if image_size % patch_size:
             raise AssertionError("Input shape indivisible by patch size!")
-        if conv_stem_configs is not None:
-            raise NotImplementedError("VisionTransformer: conv_stem_configs is not supported; patches are cut by one convolution")
         self.image_size, self.patch_size, self.hidden_dim, self.mlp_dim = image_size, patch_size, hidden_dim, mlp_dim
         self.attention_dropout, self.dropout = attention_dropout, dropout
         self.num_classes, self.representation_size, self.norm_layer = num_classes, representation_size, norm_layer
-        self.conv_proj = nn.Conv2d(3, hidden_dim, kernel_size=patch_size, stride=patch_size)
+        if conv_stem_configs is None:
+            self.conv_proj = last = nn.Conv2d(3, hidden_dim, kernel_size=patch_size, stride=patch_size)
+        else:
+            stem: OrderedDict[str, nn.Module] = OrderedDict()
+            channels = 3
+            for i, config in enumerate(conv_stem_configs):
+                stem[f"conv_bn_relu_{i}"] = Conv2dNormActivation(channels, **config._asdict())
+                channels = config.out_channels
+            stem["conv_last"] = last = nn.Conv2d(channels, hidden_dim, kernel_size=1)
+            self.conv_proj = nn.Sequential(stem)
         self.class_token = nn.Parameter(engine.zeros(1, 1, hidden_dim))
         self.seq_length = (image_size // patch_size) ** 2 + 1
         self.encoder = Encoder(self.seq_length, num_layers, num_heads, hidden_dim, mlp_dim, dropout, attention_dropout, norm_layer)
@@ -132,9 +149,11 @@ class VisionTransformer(nn.Module):
             heads["act"] = nn.Tanh()
         heads["head"] = nn.Linear(representation_size or hidden_dim, num_classes)
         self.heads = nn.Sequential(heads)
-        fan_in = 3 * patch_size * patch_size
-        init.trunc_normal_(self.conv_proj.weight, std=math.sqrt(1 / fan_in))
-        init.zeros_(self.conv_proj.bias)
+        if conv_stem_configs is None:
+            init.trunc_normal_(last.weight, std=math.sqrt(1 / (3 * patch_size * patch_size)))
+        else:
+            init.normal_(last.weight, std=math.sqrt(2 / last.out_channels))
+        init.zeros_(last.bias)
         if representation_size is not None:
             init.trunc_normal_(self.heads.pre_logits.weight, std=math.sqrt(1 / hidden_dim))
             init.zeros_(self.heads.pre_logits.bias)
