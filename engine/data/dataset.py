@@ -51,7 +51,7 @@ class TensorDataset(Dataset):
         return self.tensors[0].shape[0]
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset[T_co]):
     """Datasets of one length in parallel: sample i is the tuple (or, from keyword arguments, the dict) of sample i of each."""
 
     def __init__(self, *args: Any, **kwargs: Any):
@@ -93,7 +93,7 @@ def _many(dataset: Any, indices: list) -> Any:
     return found
 
 
-class ConcatDataset(Dataset):
+class ConcatDataset(Dataset[T_co]):
     """The concatenation of several datasets."""
 
     def __init__(self, datasets: Iterable[Dataset]):
@@ -129,7 +129,7 @@ class ConcatDataset(Dataset):
         return self.datasets[at][index - (self.cumulative_sizes[at - 1] if at else 0)]
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[T_co]):
     """The concatenation of several iterable datasets."""
 
     def __init__(self, datasets: Iterable[Dataset]):
@@ -145,7 +145,7 @@ class ChainDataset(IterableDataset):
         return sum(len(d) for d in self.datasets)  # type: ignore[arg-type]
 
 
-class Subset(Dataset):
+class Subset(Dataset[T_co]):
     """The samples of a dataset at given indices."""
 
     def __init__(self, dataset: Dataset, indices: Sequence[int]):

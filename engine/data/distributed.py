@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core import random
-from .sampler import Sampler
+from .sampler import Sampler, T_co
 from .stream import randperm
 
 
-class DistributedSampler(Sampler):
+class DistributedSampler(Sampler[T_co]):
     """Every `num_replicas`-th index, starting at `rank`, of an order that is the same in all processes.
 
     So that all processes get the same number, the order is padded with its own beginning, or truncated with `drop_last`. With `shuffle` it

@@ -6,11 +6,11 @@ import multiprocessing
 import os
 from collections.abc import Callable
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, Generic
 
 from ..base.errors import warn
 from .collate import default_collate, default_convert
-from .dataset import IterableDataset
+from .dataset import IterableDataset, T_co
 from .fetch import _DatasetKind
 from .passes import Here, Pass, Workers
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
@@ -26,7 +26,7 @@ class _Endless:
             yield None
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     """Iterates over batches of a dataset: `for batch in DataLoader(dataset, batch_size=32, shuffle=True)`.
 
     `batch_size=None` turns batching off. With `num_workers` > 0, that many processes prefetch batches and pass large ones in shared memory.
