@@ -105,6 +105,7 @@ _LATER = frozenset(
         "_subclasses",
         "_tensor_str",
         "_utils",
+        "_vmap_internals",
     }
 )  # subpackages that are imported at first use, so that `import engine` stays fast
 

@@ -16,14 +16,14 @@ from .grad_mode import enable_grad
 from .reverse import grad
 
 
-def _tuple(x: Any, what: str) -> tuple[bool, tuple]:
-    """Return whether `x` is a tuple or list, and `x` as a tuple of tensors."""
-    whole = tuple(x) if isinstance(x, (tuple, list)) else (x,)
+def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> tuple[bool, tuple]:
+    """Return whether `inp` is a tuple or list, and `inp` as a tuple of tensors. Libraries call it by PyTorch's name."""
+    whole = tuple(inp) if isinstance(inp, (tuple, list)) else (inp,)
     for i, t in enumerate(whole):
         if not isinstance(t, Tensor):
-            place = f"the value at index {i} is of type" if isinstance(x, (tuple, list)) else "what was given has type"
-            raise TypeError(f"The {what} must be either a Tensor or a tuple of Tensors but {place} {type(t)}.")
-    return isinstance(x, (tuple, list)), whole
+            place = f"the value at index {i} is of type" if isinstance(inp, (tuple, list)) else "what was given has type"
+            raise TypeError(f"The {arg_name} must be either a Tensor or a tuple of Tensors but {place} {type(t)}.")
+    return isinstance(inp, (tuple, list)), whole
 
 
 def _fresh(inputs: tuple, create_graph: bool) -> tuple:
@@ -37,7 +37,7 @@ def _vector(v: Any, like: tuple, what: str) -> tuple:
             told = "user-provided function returns" if what == "output" else "input to the user-provided function is"
             raise RuntimeError(f"The vector v can only be None if the {told} a single Tensor with a single element.")
         return (xp.ones_like(like[0]),)
-    vs = _tuple(v, "v")[1]
+    vs = _as_tuple(v, "v")[1]
     if len(vs) != len(like):
         raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(vs)}.")
     for i, (a, b) in enumerate(zip(vs, like, strict=True)):
@@ -69,8 +69,28 @@ def _varying(derivatives: tuple, name: str) -> None:
             )
 
 
-def _shaped(many: bool, values: tuple) -> Any:
-    return values if many else values[0]
+def _tuple_postprocess(res: tuple, to_unpack: bool | tuple[bool, bool]) -> Any:
+    """Take a result out of its tuple unless `to_unpack`, the first result of `_as_tuple`, is True; of two, the second is for each row."""
+    if isinstance(to_unpack, tuple):
+        res, to_unpack = tuple(_tuple_postprocess(row, to_unpack[1]) for row in res), to_unpack[0]
+    return res if to_unpack else res[0]
+
+
+def _grad_postprocess(inputs: tuple, create_graph: bool) -> tuple:
+    """Return the tensors, of one tuple or of tuples of tuples, detached unless `create_graph`."""
+    if create_graph:
+        return inputs
+    return tuple(x.detach() if isinstance(x, Tensor) else _grad_postprocess(x, False) for x in inputs)
+
+
+def _construct_standard_basis_for(tensors: tuple[Tensor, ...], tensor_numels: tuple[int, ...]) -> tuple[Tensor, ...]:
+    """Return the unit vectors of the space of several tensors, one a row, as one matrix of columns for each tensor."""
+    total, found = sum(tensor_numels), []
+    for tensor, numel in zip(tensors, tensor_numels, strict=True):
+        start = sum(part.shape[1] for part in found)
+        unit = devices.namespace(tensor.array).eye(total, numel, k=-start, dtype=tensor.array.dtype)
+        found.append(Tensor._wrap(unit))
+    return tuple(found)
 
 
 def _pulled(outputs: tuple, xs: tuple, vs: tuple, create_graph: bool) -> tuple:
@@ -104,13 +124,13 @@ def vjp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     `v` has the output's shape and may be omitted for a single one-element output. With `strict`, RuntimeError if the output is independent
     of an input.
     """
-    many, xs = _tuple(inputs, "inputs")
+    many, xs = _as_tuple(inputs, "inputs")
     with enable_grad():
         xs = _fresh(xs, create_graph)
-        many_out, outputs = _tuple(func(*xs), "outputs")
+        many_out, outputs = _as_tuple(func(*xs), "outputs")
         found = _pulled(outputs, xs, _vector(v, outputs, "output"), create_graph)
     values = tuple(o if create_graph else o.detach() for o in outputs)
-    return _shaped(many_out, values), _shaped(many, _given(found, xs, strict, create_graph, "vjp"))
+    return _tuple_postprocess(values, many_out), _tuple_postprocess(_given(found, xs, strict, create_graph, "vjp"), many)
 
 
 def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
@@ -119,17 +139,17 @@ def jvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, 
     `v` has the inputs' shapes and may be omitted for a single one-element input. With `strict`, RuntimeError if an output is independent of
     the inputs.
     """
-    many, xs = _tuple(inputs, "inputs")
+    many, xs = _as_tuple(inputs, "inputs")
     vs = _vector(v, xs, "input")
     with enable_grad():
         xs = _fresh(xs, create_graph)
-        many_out, outputs = _tuple(func(*xs), "outputs")
+        many_out, outputs = _as_tuple(func(*xs), "outputs")
         seeds = {x.node: (t if create_graph else t.array) for x, t in zip(xs, vs, strict=True)}
         tangents = tuple(_pushed(o, seeds, create_graph, strict, "jvp") for o in outputs)
         if strict and create_graph:
             _varying(tangents, "jvp")
     values = tuple(o if create_graph else o.detach() for o in outputs)
-    return _shaped(many_out, values), _shaped(many_out, tangents)
+    return _tuple_postprocess(values, many_out), _tuple_postprocess(tangents, many_out)
 
 
 def jacobian(
@@ -150,10 +170,10 @@ def jacobian(
             "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are not supported together. Please either set "
             "`strict=False` or `vectorize=False`."
         )
-    many, xs = _tuple(inputs, "inputs")
+    many, xs = _as_tuple(inputs, "inputs")
     with enable_grad():
         xs = _fresh(xs, create_graph)
-        many_out, outputs = _tuple(func(*xs), "outputs")
+        many_out, outputs = _as_tuple(func(*xs), "outputs")
         if strategy == "forward-mode":
             rows = _by_columns(outputs, xs, create_graph, strict, vectorize)
         else:
@@ -161,7 +181,7 @@ def jacobian(
         if strict and create_graph:
             for row in rows:
                 _varying(row, "jacobian")
-    return _shaped(many_out, tuple(_shaped(many, row) for row in rows))
+    return _tuple_postprocess(rows, (many_out, many))
 
 
 def _by_rows(o: Tensor, xs: tuple, create_graph: bool, strict: bool) -> tuple:
@@ -240,7 +260,7 @@ def hessian(
     outer_jacobian_strategy: str = "reverse-mode",
 ) -> Any:
     """Return the Hessian of a function with one output element: (*input.shape, *input.shape); nested tuples for several inputs."""
-    many, _ = _tuple(inputs, "inputs")
+    many, _ = _as_tuple(inputs, "inputs")
 
     def first(*xs: Tensor) -> Any:
         found = _first(func, xs, strict, "hessian")[1]
@@ -251,13 +271,13 @@ def hessian(
 
 def vhp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:
     """Return `(func(inputs), v^T H)`, H the Hessian of a function with a single-element output; `v` has the inputs' shapes."""
-    many, xs = _tuple(inputs, "inputs")
+    many, xs = _as_tuple(inputs, "inputs")
     vs = _vector(v, xs, "input")
     with enable_grad():
         xs = _fresh(xs, create_graph)
         out, first = _first(func, xs, strict, "vhp")
         found = _given(_pulled(first, xs, vs, create_graph), xs, strict, create_graph, "vhp")
-    return (out if create_graph else out.detach()), _shaped(many, found)
+    return (out if create_graph else out.detach()), _tuple_postprocess(found, many)
 
 
 def hvp(func: Callable, inputs: Any, v: Any = None, create_graph: bool = False, strict: bool = False) -> tuple[Any, Any]:

@@ -19,9 +19,9 @@ class _StandardGamma(engine.autograd.Function):
     """Sample with rate 1, differentiably in the shape parameter."""
 
     @staticmethod
-    def forward(ctx: Any, concentration: Tensor) -> Tensor:
+    def forward(ctx: Any, concentration: Tensor, generator: Any) -> Tensor:
         host = concentration.detach().cpu().numpy()
-        drawn = kernels_gamma.gamma(engine.random.default_generator, host.astype("float64").reshape(-1))
+        drawn = kernels_gamma.gamma(generator or engine.random.default_generator, host.astype("float64").reshape(-1))
         tiny = engine.finfo(concentration.dtype).tiny
         z = engine.as_tensor(drawn.reshape(host.shape)).to(concentration.dtype).clamp(min=tiny).to(concentration.device)
         ctx.save_for_backward(concentration, z)
@@ -29,15 +29,15 @@ class _StandardGamma(engine.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         concentration, z = (t.detach().cpu().numpy() for t in ctx.saved_tensors)
-        return grad * engine.as_tensor(kernels_gamma.gamma_slope(concentration, z)).to(grad.dtype).to(grad.device)
+        return grad * engine.as_tensor(kernels_gamma.gamma_slope(concentration, z)).to(grad.dtype).to(grad.device), None
 
 
 @randomly
-def standard_gamma(concentration: Tensor) -> Tensor:
+def _standard_gamma(input: Tensor, generator: Any = None) -> Tensor:
     """Draw a sample of rate 1 per element, differentiable by implicit reparameterization (Figurnov et al., 2018)."""
-    return _StandardGamma.apply(concentration)
+    return _StandardGamma.apply(input, generator)
 
 
 class Gamma(ExponentialFamily):
@@ -70,7 +70,7 @@ class Gamma(ExponentialFamily):
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
-        value = standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
+        value = _standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape)
         return at_least_tiny(value)
 
     def log_prob(self, value: Any) -> Tensor:

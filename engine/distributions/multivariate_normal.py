@@ -25,7 +25,7 @@ def _batch_mahalanobis(L: Tensor, x: Tensor) -> Tensor:
     return engine.linalg.solve_triangular(L, x.unsqueeze(-1), upper=False).squeeze(-1).pow(2).sum(-1)
 
 
-def precision_to_scale_tril(P: Tensor) -> Tensor:
+def _precision_to_scale_tril(P: Tensor) -> Tensor:
     """Return the lower Cholesky factor of a precision matrix's inverse, without forming the inverse."""
     Lf = engine.linalg.cholesky(engine.flip(P, (-2, -1)))
     L_inv = engine.transpose(engine.flip(Lf, (-2, -1)), -2, -1)
@@ -37,7 +37,7 @@ def scale_tril_of(name: str, matrix: Tensor) -> Tensor:
     """Return the Cholesky factor of a covariance given as the parameter `name`: the covariance, its inverse or its factor."""
     if name == "covariance_matrix":
         return engine.linalg.cholesky(matrix)
-    return matrix if name == "scale_tril" else precision_to_scale_tril(matrix)
+    return matrix if name == "scale_tril" else _precision_to_scale_tril(matrix)
 
 
 class MultivariateNormal(Distribution):

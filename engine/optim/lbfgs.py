@@ -152,7 +152,9 @@ class _Memory:
         return q
 
 
-def cubic_minimum(x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: tuple[float, float] | None = None) -> float:
+def _cubic_interpolate(
+    x1: float, f1: float, g1: float, x2: float, f2: float, g2: float, bounds: tuple[float, float] | None = None
+) -> float:
     """Return the minimizer of the cubic through two values and slopes, clamped to bounds; their midpoint if there is no minimum."""
     low, high = bounds if bounds is not None else (min(x1, x2), max(x1, x2))
     d1 = g1 + g2 - 3 * (f1 - f2) / (x1 - x2)
@@ -194,7 +196,7 @@ def strong_wolfe(
         if new_slope >= 0:
             bracket = [last, here]
             break
-        t_next = cubic_minimum(last[0], last[1], last[3], t, new_f, new_slope, (t + 0.01 * (t - last[0]), t * 10))
+        t_next = _cubic_interpolate(last[0], last[1], last[3], t, new_f, new_slope, (t + 0.01 * (t - last[0]), t * 10))
         last, t = here, t_next
         new_f, new_g = along(t)
         new_slope = float(new_g @ direction)
@@ -208,7 +210,7 @@ def strong_wolfe(
         if abs(bracket[1][0] - bracket[0][0]) * reach < tolerance:
             break
         (t1, f1, _, s1), (t2, f2, _, s2) = bracket
-        t = cubic_minimum(t1, f1, s1, t2, f2, s2)
+        t = _cubic_interpolate(t1, f1, s1, t2, f2, s2)
         far, near = max(t1, t2), min(t1, t2)
         margin = 0.1 * (far - near)
         if min(far - t, t - near) < margin:
@@ -235,3 +237,17 @@ def strong_wolfe(
             bracket[low] = here
     best = bracket[low] if len(bracket) > 1 else bracket[0]
     return best[1], best[2], best[0], calls
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Any, float, Tensor], tuple[Any, Tensor]], x: Any, t: Any, d: Tensor, f: Any, g: Tensor, gtd: Any,
+    c1: float = 1e-4, c2: float = 0.9, tolerance_change: float = 1e-9, max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:  # fmt: skip
+    """Search a step along `d` for `obj_func(x, t, d)`, which returns a value and a gradient: `strong_wolfe` as libraries call it."""
+
+    def along(step: float) -> tuple[float, Any]:
+        value, gradient = obj_func(x, step, d)
+        return float(value), gradient.detach().array
+
+    value, gradient, t, calls = strong_wolfe(along, float(t), d.array, float(f), g.array, float(gtd), max_ls, c1, c2, tolerance_change)
+    return value, Tensor._wrap(gradient), t, calls

@@ -16,6 +16,7 @@ from ..nn.module import Module
 from .tensorboard_graph import graph_of, proto
 
 __all__ = ["SummaryWriter"]
+__path__: list[str] = []  # a package, as in PyTorch, with a module `writer`
 
 
 def plain(x: Any) -> Any:

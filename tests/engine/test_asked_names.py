@@ -251,3 +251,69 @@ def test_quotients_of_numbers_are_tensors():
     quotients = [engine.div(-7, 2, rounding_mode=mode) for mode in (None, "trunc", "floor")]
     assert [q.item() for q in quotients] == [-3.5, -3, -4] and [q.dtype for q in quotients] == [engine.float32, engine.int64, engine.int64]
     assert engine.legacy_contiguous_format is engine.contiguous_format
+
+
+def test_private_names_that_libraries_import():
+    from engine._vmap_internals import _vmap
+    from engine._vmap_internals import vmap as first_vmap
+
+    from engine.autograd.functional import _as_tuple, _construct_standard_basis_for, _grad_postprocess, _tuple_postprocess
+    from engine.distributions.multivariate_normal import _precision_to_scale_tril
+    from engine.optim.lbfgs import _cubic_interpolate, _strong_wolfe
+
+    x = engine.arange(6.0).reshape(3, 2)
+    assert _vmap(lambda a: a.sum())(x).tolist() == [1, 5, 9]
+    whole, none = _vmap(lambda a: (2 * a, None), allow_none_pass_through=True)(x)
+    assert engine.equal(whole, 2 * x) and none is None
+    with pytest.raises(ValueError, match="must only return Tensors"):
+        _vmap(lambda a: None)(x)
+    with pytest.warns(FutureWarning, match="Please use `torch.vmap` instead"):
+        assert engine.equal(first_vmap(lambda a: a)(x), x)
+
+    a, b = engine.ones(2), engine.ones(1, 2, dtype=engine.float64, requires_grad=True)
+    basis = _construct_standard_basis_for((a, b), (2, 2))
+    assert engine.equal(engine.cat(basis, 1), engine.eye(4, dtype=engine.float64)) and basis[0].dtype is engine.float32
+    assert _as_tuple([a, b], "inputs", "f") == (True, (a, b)) and not _grad_postprocess((a, b), False)[1].requires_grad
+    assert _tuple_postprocess(((a, b), (b, a)), (False, True)) == (a, b) and _tuple_postprocess(((a,), (b,)), (True, False)) == (a, b)
+
+    factor = _precision_to_scale_tril(engine.tensor([[2.0, 0.5], [0.5, 1.0]]))
+    assert factor.flatten().tolist() == pytest.approx([0.75593, 0, -0.37796, 1], abs=1e-5)
+    assert _cubic_interpolate(0.0, 1.0, -2.0, 2.0, 1.0, 2.0) == 1
+    value, slope, t, calls = _strong_wolfe(
+        lambda x, t, d: (((x + t * d) ** 2).sum(), 2 * (x + t * d)), a, 0.1, -2 * a, engine.tensor(2.0), 2 * a, engine.tensor(-8.0), c2=0.1
+    )
+    assert (value, slope.tolist(), t, calls) == (
+        pytest.approx(0, abs=1e-6),
+        pytest.approx([0, 0], abs=1e-4),
+        pytest.approx(0.5, rel=1e-4),
+        2,
+    )
+
+    engine.manual_seed(1)
+    drawn = engine._standard_gamma(engine.tensor([0.3, 1.0, 5.0], requires_grad=True))
+    assert drawn.requires_grad and drawn.tolist() == pytest.approx([0.8800, 1.4461, 6.7792], rel=1e-4)
+    assert engine._standard_gamma(engine.ones(2), generator=engine.Generator().manual_seed(3)).shape == (2,)
+
+
+def test_classes_of_traces_can_be_named():
+    from engine.fx import Graph, GraphModule, Interpreter, Node, Proxy, Tracer, symbolic_trace
+
+    class Own(Tracer):
+        pass
+
+    assert importlib.import_module("engine.fx.node").Node is Node
+    assert not isinstance(engine.nn.Linear(1, 1), GraphModule) and not isinstance(engine.ones(1), (Node, Proxy))
+    for make in (Graph, Own, Interpreter, lambda: symbolic_trace(engine.nn.Linear(1, 1))):
+        with pytest.raises(NotImplementedError, match="this engine has no symbolic traces"):
+            make()
+
+
+@pytest.mark.parametrize("name", ["ConcatDataset", "ChainDataset", "DataLoader", "DistributedSampler", "StackDataset", "Subset"])
+def test_classes_of_data_can_be_subscripted(name):
+    home = importlib.import_module("engine.utils.data.distributed") if name == "DistributedSampler" else engine.utils.data
+    kind = getattr(home, name)
+
+    class Own(kind[int]):
+        pass
+
+    assert issubclass(Own, kind) and kind[int].__origin__ is kind
