@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import Function
+from ..base.errors import warn
 from ..core.tape import Handle
 from ..core.tensor import Tensor
 from . import last_node
@@ -223,8 +224,14 @@ class _BackwardHook:
                 full = list(self._checked(changed, full, "backward pre hook", "grad_output"))
         self.grad_output = tuple(full)
         if not self.inputs_at:
+            warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs since no inputs require "
+                "gradients. See https://docs.pytorch.org/docs/main/generated/torch.nn.Module.html#"
+                "torch.nn.Module.register_full_backward_hook for more details."
+            )
             for hook in self.hooks:
-                if hook(self.module, (None,) * self.n_inputs, self.grad_output) is not None:
+                changed = hook(self.module, (None,) * self.n_inputs, self.grad_output)
+                if changed is not None and not (isinstance(changed, tuple) and all(g is None for g in changed)):
                     raise RuntimeError("Backward hook for Modules where no input requires gradient should always return None.")
         return tuple(full[i] for i in self.outputs_at)
 

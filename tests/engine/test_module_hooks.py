@@ -67,9 +67,13 @@ def test_backward_hooks_can_change_gradients():
 
 def test_backward_hook_without_input_gradients():
     net, told = nn.Linear(2, 2), []
-    net.register_full_backward_hook(lambda m, grad_input, grad_output: told.append((grad_input, grad_output[0].tolist())))
-    net(engine.ones(1, 2)).sum().backward()
+    net.register_full_backward_hook(lambda m, grad_input, grad_output: told.append((grad_input, grad_output[0].tolist())) or grad_input)
+    with pytest.warns(UserWarning, match="Full backward hook is firing when gradients are computed with respect to module outputs"):
+        net(engine.ones(1, 2)).sum().backward()
     assert told == [((None,), [[1.0, 1.0]])] and net.weight.grad is not None
+    net.register_full_backward_hook(lambda m, grad_input, grad_output: (grad_output[0],))
+    with pytest.warns(UserWarning), pytest.raises(RuntimeError, match="where no input requires gradient should always return None"):
+        net(engine.ones(1, 2)).sum().backward()
 
 
 def test_the_deprecated_backward_hook_hangs_at_the_last_node():
