@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 from pictures import BATCH, BYTES, PICTURE, array
+from PIL import Image
 
 import engine
 from grouping import grouped
@@ -144,3 +145,13 @@ def test_transforms_that_need_room():
 def test_wrong_settings(make, kind):
     with pytest.raises(kind):
         make()
+
+
+def test_the_memory_of_a_converted_image_is_in_torchvisions_order():
+    from engine.vision.transforms import functional, v2
+
+    image = Image.fromarray(np.arange(5 * 4 * 3, dtype=np.uint8).reshape(5, 4, 3))
+    assert functional.to_tensor(image).stride() == functional.to_tensor(np.array(image)).stride() == (20, 4, 1)
+    bytes_ = functional.pil_to_tensor(image)
+    assert bytes_.stride() == v2.ToImage()(image).stride() == (1, 12, 3) and bytes_[1, 2, 3].item() == 34
+    assert v2.functional.to_dtype(bytes_, engine.float32, scale=True).stride() == (1, 12, 3)

@@ -26,16 +26,16 @@ def to_tensor(pic: Any) -> Tensor:
     if isinstance(pic, numpy.ndarray):
         if pic.ndim not in (2, 3):
             raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
-        img = _channels_first(pic)
+        img = _channels_first(pic).contiguous()
         return _scaled(img) if img.dtype == engine.uint8 else img
-    img = _channels_first(_array(pic))
+    img = _channels_first(_array(pic)).contiguous()
     if pic.mode == "1":
         img = img * 255
     return _scaled(img) if img.dtype == engine.uint8 else img
 
 
 def pil_to_tensor(pic: Any) -> Tensor:
-    """Convert a Pillow image to a tensor (C, H, W) without scaling."""
+    """Convert a Pillow image to a tensor (C, H, W) without scaling; as in torchvision, its memory is in the image's order (H, W, C)."""
     if not is_pil(pic):
         raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
     return _channels_first(numpy.asarray(pic).astype(numpy.uint8) if pic.mode == "1" else numpy.array(pic, copy=True))
@@ -47,7 +47,7 @@ def _array(pic: Any) -> numpy.ndarray:
 
 def _channels_first(array: numpy.ndarray) -> Tensor:
     array = array[:, :, None] if array.ndim == 2 else array
-    return engine.from_numpy(numpy.ascontiguousarray(array.transpose(2, 0, 1)))
+    return engine.from_numpy(array).permute(2, 0, 1)
 
 
 def _scaled(img: Tensor) -> Tensor:
