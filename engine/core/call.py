@@ -264,6 +264,9 @@ def _ordered(op: Any) -> Callable:
             if "out" in kwargs:
                 return into(op, args, kwargs)
             inputs, attrs = op.bind(args, kwargs)  # says what is wrong, and knows synonyms
+        else:
+            if not _SCALARS.isdisjoint(map(type, attrs.values())):
+                inputs, attrs = op.bind(args, kwargs)
         return _run(op, inputs, attrs)
 
     return call
@@ -307,12 +310,8 @@ def sorter(op: Any) -> Callable:
         if not plain and not ({v.__class__ for v in args} <= _INT and {v.__class__ for v in kwargs.values()} <= _INT_OR_BOOL):
             return None  # the op's own `bind` treats arguments other than integers specially
         if k or kwargs:
-            for value in args:
-                if value.__class__ in _SCALARS:
-                    return None
-            for value in kwargs.values():
-                if value.__class__ in _SCALARS:
-                    return None
+            if not (_SCALARS.isdisjoint(map(type, args)) and _SCALARS.isdisjoint(map(type, kwargs.values()))):
+                return None
             attrs = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
             return attrs if not more or len(attrs) == complete else None
         return None if more else defaults
