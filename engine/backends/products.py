@@ -58,7 +58,9 @@ def contract(operands: Any, equation: str, product: Callable = matmul) -> Any:
     one, two = terms.split(",")
     batch = [c for c in out if c in one and c in two]
     inner = [c for c in one if c in two and c not in out]
-    mine, yours = ([c for c in term if c not in batch and c not in inner] for term in (one, two))
+    mine, yours = ([c for c in out if c in term and c not in batch] for term in (one, two))  # as the result is laid out
+    if mine and yours and out.index(yours[-1]) < out.index(mine[0]):  # the other product is nearer to the result's order
+        return contract([b, a], f"{two},{one}->{out}", product)
     sizes = dict(zip(one + two, a.shape + b.shape, strict=True))
     shape = [sizes[c] for c in batch]
     n, k, m = (math.prod(sizes[c] for c in letters) for letters in (mine, inner, yours))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 import string
 from functools import partial
 from typing import Any
@@ -87,7 +88,7 @@ class coo_matmul(Linear):
 class contract(Product, Linear):
     """`einsum` with all subscripts written out, none of them twice in one operand."""
     exempt = RULES_ONLY
-    home, variadic, inputs, samples, row_major = "", True, ("operands",), (((2, 3), (3, 4)),), True
+    home, variadic, inputs, samples = "", True, ("operands",), (((2, 3), (3, 4)),)
     def forward(xp, operands, equation="ij,jk->ik"): return xp.contract(operands, equation)
     def d_operands(xp, g, operands, equation): return [xp.contract([g, *others], turned) for others, turned in adjoints(operands, equation)]
 
@@ -164,10 +165,19 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
         if any(n != sizes[letter] for n, letter in zip(x.shape, term, strict=True)):
             x = expand(x, tuple(sizes[letter] for letter in term))
         operands[i], terms[i] = x, term
-    if len(operands) == 1:
-        return operands[0] if terms[0] == out else permute(operands[0], tuple(terms[0].index(c) for c in out))
-    summed = any(set(term) - set(out) for term in terms)  # otherwise it is no matrix product, which autocast would run in lower precision
-    return (contract if summed else partial(casting.alone, contract))(operands, ",".join(terms) + "->" + out)
+    if len(operands) > 1 and any(set(term) - set(out) for term in terms):
+        return contract(operands, ",".join(terms) + "->" + out)
+    # otherwise it is no matrix product: it promotes types, and autocast lets it be
+    return functools.reduce(operator.mul, [_spread(x, term, out) for x, term in zip(operands, terms, strict=True)])
+
+
+def _spread(x: Tensor, term: str, letters: str) -> Tensor:
+    """Put the dimensions of `term` in the order of `letters`, and one of size 1 in the place of each letter that it lacks."""
+    x = permute(x, tuple(term.index(c) for c in letters if c in term))
+    for d, letter in enumerate(letters):
+        if letter not in term:
+            x = unsqueeze(x, d)
+    return x
 
 
 def _spelled(args: tuple) -> tuple[str, tuple]:

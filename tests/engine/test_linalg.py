@@ -81,6 +81,44 @@ def test_einsum(equation, shapes):
     )
 
 
+@pytest.mark.parametrize(
+    "equation, dtypes, expected",
+    [
+        ("i,j->ij", (engine.int64, engine.float32), engine.float32),
+        ("i,i->i", (engine.float32, engine.float64), engine.float64),
+        ("i,j->ji", (engine.bool, engine.bool), engine.bool),
+        ("i,j->i", (engine.float16, engine.complex64), engine.complex64),
+        ("i,j,k->ijk", (engine.float32, engine.int64, engine.float64), engine.float64),
+    ],
+)
+def test_einsum_promotes_types_where_nothing_is_contracted(equation, dtypes, expected):
+    found = engine.einsum(equation, *[engine.tensor([0, 1, 2], dtype=dtype) for dtype in dtypes])
+    assert found.dtype == expected
+    with pytest.raises(RuntimeError, match="dtype"):
+        engine.einsum("i,i->", engine.ones(3), engine.ones(3, dtype=engine.float64))
+
+
+@pytest.mark.parametrize(
+    "equation, shapes, strides",  # from PyTorch
+    [
+        ("ij,jk->ik", ((3, 4), (4, 5)), (5, 1)),
+        ("ij,jk->ki", ((3, 4), (4, 5)), (3, 1)),
+        ("bij,bjk->kbi", ((2, 3, 4), (2, 4, 5)), (3, 15, 1)),
+        ("bhqd,bhkd->bqhk", ((2, 2, 3, 4), (2, 2, 5, 4)), (30, 5, 15, 1)),
+        ("bijk,bijk->kjib", ((2, 3, 4, 5), (2, 3, 4, 5)), (1, 5, 20, 60)),
+        ("ij,kj->kji", ((3, 4), (5, 4)), (12, 1, 4)),
+    ],
+)
+def test_how_results_of_einsum_are_laid_out(equation, shapes, strides):
+    assert engine.einsum(equation, *[engine.ones(*s) for s in shapes]).stride() == strides
+
+
+def test_einsum_of_one_operand_is_a_view():
+    x = engine.ones(2, 3, requires_grad=True)
+    y = engine.einsum("ij", x)
+    assert y is not x and y.data_ptr() == x.data_ptr() and type(y.grad_fn).__name__ == "PermuteBackward0"
+
+
 def test_einsum_with_lists_of_subscripts():
     a, b = draw((2, 3, 4), (4, 5))
     found = engine.einsum(engine.tensor(a), [..., 0, 1], engine.tensor(b), [1, 2], [..., 0, 2])
