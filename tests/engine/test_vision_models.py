@@ -18,8 +18,15 @@ M = V.models
 PARAMETERS = {
     **{"alexnet": 61100840, "densenet121": 7978856, "densenet161": 28681000, "densenet169": 14149480, "densenet201": 20013928},
     **{"efficientnet_b0": 5288548, "efficientnet_b1": 7794184, "efficientnet_b2": 9109994, "efficientnet_b3": 12233232},
-    **{"efficientnet_b4": 19341616, "googlenet": 13004888, "mobilenet_v2": 3504872, "mobilenet_v3_large": 5483032},
-    **{"mobilenet_v3_small": 2542856, "resnet18": 11689512, "resnet34": 21797672, "resnet50": 25557032, "resnet101": 44549160},
+    **{"efficientnet_b4": 19341616, "googlenet": 13004888, "inception_v3": 27161264, "mobilenet_v2": 3504872},
+    **{
+        "mobilenet_v3_large": 5483032,
+        "mobilenet_v3_small": 2542856,
+        "resnet18": 11689512,
+        "resnet34": 21797672,
+        "resnet50": 25557032,
+        "resnet101": 44549160,
+    },
     **{"resnet152": 60192808, "resnext50_32x4d": 25028904, "resnext101_32x8d": 88791336, "squeezenet1_0": 1248424},
     **{"squeezenet1_1": 1235496, "vgg11": 132863336, "vgg11_bn": 132868840, "vgg13": 133047848, "vgg13_bn": 133053736},
     **{"vgg16": 138357544, "vgg16_bn": 138365992, "vgg19": 143667240, "vgg19_bn": 143678248, "vit_b_16": 86567656},
@@ -70,6 +77,7 @@ NAMES = {  # some of torchvision's, in its order
     "squeezenet1_0": ["features.0.weight", "features.3.squeeze.weight", "features.3.expand3x3.bias", "features.12.expand1x1.weight", "classifier.1.bias"],
     "squeezenet1_1": ["features.3.squeeze.weight", "features.6.squeeze.bias", "features.12.expand3x3.bias", "classifier.1.weight"],
     "googlenet": ["conv1.conv.weight", "conv1.bn.bias", "inception3a.branch1.conv.weight", "inception3a.branch2.0.conv.weight", "inception5b.branch4.1.bn.bias", "aux1.conv.conv.weight", "aux2.fc2.bias", "fc.weight"],
+    "inception_v3": ["Conv2d_1a_3x3.conv.weight", "Mixed_5b.branch1x1.conv.weight", "Mixed_5d.branch_pool.bn.bias", "Mixed_6e.branch7x7dbl_5.conv.weight", "AuxLogits.fc.bias", "Mixed_7a.branch3x3_1.conv.weight", "Mixed_7c.branch3x3dbl_3b.conv.weight", "fc.bias"],
     "efficientnet_b0": ["features.0.0.weight", "features.1.0.block.0.0.weight", "features.1.0.block.1.fc1.weight", "features.2.0.block.3.1.bias", "features.8.1.bias", "classifier.1.weight"],
     "vit_b_16": ["class_token", "conv_proj.weight", "encoder.pos_embedding", "encoder.layers.encoder_layer_0.ln_1.weight", "encoder.layers.encoder_layer_0.self_attention.in_proj_weight", "encoder.layers.encoder_layer_11.mlp.0.weight", "encoder.layers.encoder_layer_11.mlp.3.bias", "encoder.ln.bias", "heads.head.weight"],
 }  # fmt: skip
@@ -93,6 +101,7 @@ SMALL = {
     "squeezenet": (lambda: M.squeezenet1_1(num_classes=3), 32),
     "densenet": (lambda: M.DenseNet(4, (2, 2), 8, num_classes=3, drop_rate=0.1, memory_efficient=True), 32),
     "googlenet": (lambda: M.GoogLeNet(3, aux_logits=True, init_weights=False), 32),
+    "inception": (lambda: M.Inception3(3, aux_logits=False, init_weights=False, dropout=0.0), 80),
     "efficientnet": (lambda: M.efficientnet_b0(num_classes=3), 32),
     "vit": (lambda: M.VisionTransformer(16, 8, 2, 2, 8, 16, num_classes=3, representation_size=5), 16),
 }  # fmt: skip
@@ -166,13 +175,32 @@ def test_weights(cache, monkeypatch):
         lambda: M.squeezenet1_1(weights="IMAGENET1K_V1"),
         lambda: M.squeezenet1_1(weights=W.DEFAULT),
         lambda: M.get_model("squeezenet1_1", weights="SqueezeNet1_1_Weights.DEFAULT"),
-        lambda: M.squeezenet1_1(weights=True),
     ):
         assert np.array_equal(call().classifier[1].weight.detach().numpy(), expected)
-    with pytest.warns(UserWarning, match="'pretrained' of squeezenet1_1 is deprecated"):
-        assert np.array_equal(M.squeezenet1_1(pretrained=True).classifier[1].weight.detach().numpy(), expected)
-    with pytest.warns(UserWarning, match="deprecated"):
-        M.squeezenet1_1(False)
+    since = "deprecated since 0.13 and may be removed in the future"
+    first = (
+        f"Arguments other than a weight enum or `None` for 'weights' are {since}. The current behavior is equivalent to passing `weights="
+    )
+    newest = (
+        "SqueezeNet1_1_Weights.IMAGENET1K_V1`. You can also use `weights=SqueezeNet1_1_Weights.DEFAULT` to get the most up-to-date weights."
+    )
+    for call, right, said in (
+        (lambda: M.squeezenet1_1(weights=True), True, [first + newest]),
+        (
+            lambda: M.squeezenet1_1(pretrained=True),
+            True,
+            [f"The parameter 'pretrained' is {since}, please use 'weights' instead.", first + newest],
+        ),
+        (
+            lambda: M.squeezenet1_1(False),
+            False,
+            [f"Using 'weights' as positional parameter(s) is {since}. Please use keyword parameter(s) instead.", first + "None`."],
+        ),
+    ):
+        with pytest.warns(UserWarning, match="deprecated") as told:
+            found = call()
+        assert [str(w.message) for w in told] == said
+        assert np.array_equal(found.classifier[1].weight.detach().numpy(), expected) == right
     with pytest.raises(ValueError, match="'num_classes' expected value 1000 but got 10 instead"):
         M.squeezenet1_1(weights="DEFAULT", num_classes=10)
     with pytest.raises(TypeError, match="expected SqueezeNet1_1_Weights but received SqueezeNet1_0_Weights"):

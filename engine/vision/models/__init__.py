@@ -30,6 +30,7 @@ from .efficientnet import (
     efficientnet_b4,
 )
 from .googlenet import GoogLeNet, GoogLeNet_Weights, GoogLeNetOutputs, googlenet
+from .inception import Inception3, Inception_V3_Weights, InceptionOutputs, inception_v3
 from .mobilenetv2 import MobileNet_V2_Weights, MobileNetV2, mobilenet_v2
 from .mobilenetv3 import (
     MobileNet_V3_Large_Weights,

@@ -135,18 +135,24 @@ def builder(
 
 
 def asked(weights_class: Any, name: str, weights: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    """Return the weights selected by a builder's arguments; the former `pretrained`, by name or position, emits a warning."""
-    first = next(iter(weights_class))
+    """Return the weights selected by a builder's arguments; `pretrained`, a bool and a positional argument emit torchvision's warnings."""
+    since = "deprecated since 0.13 and may be removed in the future"
     if len(args) > 1:
         raise TypeError(f"{name}() takes at most one positional argument, the weights, but {len(args)} were given")
-    if "pretrained" in kwargs or args:
-        given = kwargs.pop("pretrained", args[0] if args else None)
-        weights = first if given is True else given or None
-        warnings.warn(
-            f"The parameter 'pretrained' of {name} is deprecated, please use 'weights' instead, by name.", UserWarning, stacklevel=3
-        )
-    elif isinstance(weights, bool):
-        weights = first if weights else None
+    if args:
+        weights = args[0]
+        said = f"Using 'weights' as positional parameter(s) is {since}. Please use keyword parameter(s) instead."
+        warnings.warn(said, UserWarning, stacklevel=3)
+    if "pretrained" in kwargs:
+        weights = kwargs.pop("pretrained")
+        warnings.warn(f"The parameter 'pretrained' is {since}, please use 'weights' instead.", UserWarning, stacklevel=3)
+    if weights is not None and not isinstance(weights, (str, WeightsEnum)):
+        weights = next(iter(weights_class)) if weights else None
+        said = f"Arguments other than a weight enum or `None` for 'weights' are {since}. "
+        said += f"The current behavior is equivalent to passing `weights={weights}`."
+        if weights is not None:
+            said += f" You can also use `weights={weights_class.__name__}.DEFAULT` to get the most up-to-date weights."
+        warnings.warn(said, UserWarning, stacklevel=3)
     return weights_class.verify(weights)
 
 

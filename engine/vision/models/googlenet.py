@@ -17,6 +17,15 @@ from ._api import asked, imagenet, register_model
 GoogLeNetOutputs = namedtuple("GoogLeNetOutputs", ["logits", "aux_logits2", "aux_logits1"])
 
 
+_STATISTICS = ((0.485, 0.229), (0.456, 0.224), (0.406, 0.225))
+
+
+def as_trained(x: Tensor) -> Tensor:
+    """Convert from ImageNet's normalization to mean 0.5 and deviation 0.5, with which the weights were trained."""
+    channels = [x[:, i : i + 1] * (std / 0.5) + (mean - 0.5) / 0.5 for i, (mean, std) in enumerate(_STATISTICS)]
+    return engine.cat(channels, 1)
+
+
 class BasicConv2d(nn.Module):
     """Convolution, batch norm and relu."""
 
@@ -122,13 +131,8 @@ class GoogLeNet(nn.Module):
                 init.ones_(m.weight)
                 init.zeros_(m.bias)
 
-    def _as_trained(self, x: Tensor) -> Tensor:
-        """Convert from ImageNet's normalization to mean 0.5 and deviation 0.5, with which the weights were trained."""
-        channels = [x[:, i : i + 1] * (std / 0.5) + (mean - 0.5) / 0.5 for i, (mean, std) in enumerate(_STATISTICS)]
-        return engine.cat(channels, 1)
-
     def forward(self, x: Tensor) -> Any:
-        x = self._as_trained(x) if self.transform_input else x
+        x = as_trained(x) if self.transform_input else x
         x = self.maxpool2(self.conv3(self.conv2(self.maxpool1(self.conv1(x)))))
         x = self.inception4a(self.maxpool3(self.inception3b(self.inception3a(x))))
         aux1 = self.aux1(x) if self.aux1 is not None and self.training else None
@@ -139,7 +143,6 @@ class GoogLeNet(nn.Module):
         return GoogLeNetOutputs(x, aux2, aux1) if self.training and self.aux_logits else x
 
 
-_STATISTICS = ((0.485, 0.229), (0.456, 0.224), (0.406, 0.225))
 GoogLeNet_Weights = imagenet("GoogLeNet_Weights", 6624904, (15, 15), IMAGENET1K_V1=("googlenet-1378be20.pth", {}))
 
 
