@@ -9,8 +9,11 @@ from ..base import dtypes
 from ..core.devices import device as torch_device
 from ..core.tensor import Tensor
 from ..ops.join import cat
+from ..serialize import plain
 
 __all__ = ["_flatten_dense_tensors", "_unflatten_dense_tensors"]
+
+globals().update(plain.of_utils)
 
 
 def _flatten_dense_tensors(tensors: Sequence[Tensor]) -> Tensor:

@@ -209,7 +209,11 @@ def _typed(function: Any, kind: Any, args: Any, state: Any) -> Any:
     """Build a tensor of a subclass, or with attributes."""
     if not isinstance(function, Call) or not function.name.startswith("torch._utils._rebuild_") or not isinstance(args, tuple):
         raise CheckpointError(f"load: a tensor made by {_word(function)}")
-    out = function.function(*args)
+    return retyped(function.function(*args), kind, state)
+
+
+def retyped(out: Tensor, kind: Any, state: Any) -> Tensor:
+    """Return a tensor as one of a subclass, with the attributes in `state`."""
     if not isinstance(kind, type) or not issubclass(kind, Tensor):
         raise CheckpointError(f"load: a tensor of the class {_word(kind)}")
     state = dict(state) if isinstance(state, dict) else state
@@ -263,6 +267,11 @@ def _sparse(kind: Any, data: Any) -> Tensor:
     except RuntimeError as error:
         raise CheckpointError(f"load: a damaged sparse tensor: {error}") from None
     raise CheckpointError(f"load: tensors of the layout {_word(kind)} are not read")
+
+
+def rebuilder(name: str) -> Callable:
+    """Return the function that stands for PyTorch's function of that name when a checkpoint is read."""
+    return _CALLS[name]
 
 
 def member(cls: Any, name: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import importlib.util
 import pickle
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 import warnings
+import zlib
 from importlib import metadata
 from pathlib import Path
 
@@ -204,6 +206,26 @@ def test_classes_travel(torch):
         assert load(dump(torch.nn.Linear)) is torch.nn.Linear and load(dump(torch.float32)) is torch.float32
         assert load(dump(torch.device("cuda:1"))) == torch.device("cuda", 1)
         assert load(dump(torch.zeros(2).shape)) == (2,)
+
+
+# zlib.compress(pickle.dumps([torch.arange(12.0).reshape(3, 4)[1:, ::2], Parameter, Buffer, sparse tensor])), written by PyTorch 2.13
+PLAIN_PICKLE = (
+    b"c-qxe&u`N(6n4_Ild^8AKp=6OI29pPZPlgeX{=1Ugz;nJkjrGHskdax>N;^IbyB5XRyvg1%#8y_{tW&UuKWie?ZC^AmKHi`M{4ESj`PL#`@Z+yNcnWIhLUzH%2AP1"
+    b"-*zfE<gOQp=mGXgCv?3o=A;);A79kP4Zt>1SO9}{N<>t`9<{po#HZ)DGvFiuRQtJv&`AEMdbgkVe{G$8efy*`k`I35pdT_+HcN13->00~)Wa9V4_w+~5&+B%_~N;o"
+    b"djykS*R^^~o|q~u@<E^Az`Y~^%MF=QHuJC;IMnAXZ^&j2-rOE%1w%2Fcn{h;Wow2KhHz%tjQz~6%#fY9pzg!P`BA#4GRfQoOsi4V^_Je!YTM1G#?pQ5e#ml0@ik}4"
+    b"JJ{`*p=DUfsua<D8|^^%0v@mt*cY&GVBf*eE<z=+EwJjYxDtoLPz>3S$H_Pr*U>s~;}M$!H6X|O8^23@(%o}y4h%m#6de9>q&c1XmT#RCPJH<8<jPK=t*n9!do=8L"
+    b"WT_6C)@au1dUZhuX}JzFEa)ID=<stV<rf*!m5A-y+06KxB(o1No5pn(?IL<K<24EG#P2i(oLrPoz#=NVPtoye;pOdr&vlzpZ+XP)npUe;^#!KoJ0gCH1*YYUV+l<;"
+    b"mKQl5Ldj73vAY2<%f%#8u^Zq{cya=PItjBVemrA4fG`foRE8T7J<JLY@m<SvFReHsARq84;n=eVG>r2hDrKnjZ=2HOKIJqI)K$oXR{*)I8Z}#uZS7v#OtEv?pqWN#"
+    b"n<-^TP;I2R|C13ZVe)Ddrq}A*P!H}?HfGqlvLXLP)IVjzc^WB4;0gpD@CVg822Qvb!$2y(0Uzfi5&"
+)
+
+
+def test_plain_pickles_that_pytorch_wrote_are_read(torch):
+    view, parameter, buffer, sparse = pickle.loads(zlib.decompress(base64.b85decode(PLAIN_PICKLE)))
+    assert view.tolist() == [[4, 6], [8, 10]] and view.stride() == (4, 2) and view.storage_offset() == 4
+    assert type(parameter) is torch.nn.Parameter and parameter.requires_grad and parameter.dtype == torch.float64
+    assert isinstance(buffer, torch.nn.Buffer) and buffer.tolist() == [True, False]
+    assert sparse.layout == torch.sparse_coo and sparse.to_dense().tolist() == [[0, 2]]
 
 
 @pytest.mark.slow
