@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from ..autograd import no_grad
+from ..base.errors import warn
 from ..core import devices
 from ..core.from_lists import to_array
 from ..core.op import functions
@@ -152,9 +153,17 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
     return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
 
+def _empty(tensor: Tensor) -> bool:
+    """Return whether a tensor has no elements, with a warning if so."""
+    if 0 in tensor.shape:
+        warn("Initializing zero-element tensors is a no-op")
+        return True
+    return False
+
+
 def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
     """Fill with values from U(-b, b), b = gain sqrt(3 / fan) (He et al. 2015); an empty tensor is returned unchanged."""
-    if 0 in tensor.shape:
+    if _empty(tensor):
         return tensor
     bound = math.sqrt(3.0) * _kaiming_std(tensor, a, mode, nonlinearity)
     return uniform_(tensor, -bound, bound, generator)
@@ -162,7 +171,7 @@ def kaiming_uniform_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonline
 
 def kaiming_normal_(tensor: Tensor, a: float = 0, mode: str = "fan_in", nonlinearity: str = "leaky_relu", generator: Any = None) -> Tensor:
     """Fill with values from N(0, gain² / fan) (He et al. 2015); an empty tensor is returned unchanged."""
-    if 0 in tensor.shape:
+    if _empty(tensor):
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 

@@ -21,8 +21,8 @@ class LazyModuleMixin(Module):
         self._initialize_hook = self.register_forward_pre_hook(_initialize, with_kwargs=True)
 
     def reset_parameters(self) -> None:
-        """Reinitialize as the final class does; no effect while shapes are unknown."""
-        if not self.has_uninitialized_params():
+        """Reinitialize as the final class does; no effect while shapes are unknown or, as before they are, empty."""
+        if not self.has_uninitialized_params() and all(p.numel() for p in self.parameters()):
             super().reset_parameters()  # type: ignore[misc]
 
     def _give_shapes(self, **shapes: tuple) -> None:

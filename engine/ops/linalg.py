@@ -157,6 +157,9 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
             if n != 1 and seen not in (1, n):
                 raise RuntimeError(f"einsum(): subscript {letter} has size {n} for operand {i} which does not broadcast with previously seen size {seen}")
             sizes[letter] = n if seen == 1 else seen
+    if len(operands) == 1:  # a view, even if nothing moves
+        term = "".join(sorted(terms[0], key=lambda c: (out + terms[0]).index(c)))
+        operands[0], terms[0] = permute(operands[0], tuple(terms[0].index(c) for c in term)), term
     for i, (x, term) in enumerate(zip(operands, terms, strict=True)):
         elsewhere = set(out).union(*[t for j, t in enumerate(terms) if j != i])
         lonely = tuple(d for d, letter in enumerate(term) if letter not in elsewhere)
@@ -173,7 +176,8 @@ def einsum(equation: Any, *operands: Any) -> Tensor:
 
 def _spread(x: Tensor, term: str, letters: str) -> Tensor:
     """Put the dimensions of `term` in the order of `letters`, and one of size 1 in the place of each letter that it lacks."""
-    x = permute(x, tuple(term.index(c) for c in letters if c in term))
+    order = tuple(term.index(c) for c in letters if c in term)
+    x = x if order == tuple(range(x.ndim)) else permute(x, order)
     for d, letter in enumerate(letters):
         if letter not in term:
             x = unsqueeze(x, d)

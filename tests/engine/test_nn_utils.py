@@ -46,6 +46,14 @@ def test_truncated_normal(a, b):
     assert scipy.stats.kstest(values(w).ravel(), wanted.cdf).pvalue > 0.01
 
 
+def test_initializing_a_tensor_without_elements_warns():
+    for make in (lambda: nn.Linear(0, 3), lambda: nn.Conv2d(1, 0, 3), lambda: nn.init.kaiming_normal_(engine.zeros(0, 2))):
+        with pytest.warns(UserWarning, match="Initializing zero-element tensors is a no-op"):
+            make()
+    nn.LazyLinear(3)(engine.ones(2, 4))  # the weights of lazy modules are empty at first
+    nn.LazyConv2d(3, 2)(engine.ones(1, 2, 4, 4))
+
+
 def test_initializers():
     assert init.calculate_gain("relu") == math.sqrt(2) and init.calculate_gain("tanh") == 5 / 3
     assert init.calculate_gain("leaky_relu", 1) == 1.0 and init.calculate_gain("conv2d") == 1

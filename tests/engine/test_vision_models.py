@@ -92,6 +92,7 @@ def test_names(undrawn, name):
     assert [keys[0], keys[-1]] == [keys[min(places)] if places[0] == 0 else keys[0], keys[-1]]
 
 
+STEM = M.vision_transformer.ConvStemConfig
 SMALL = {
     "resnet18": (lambda: M.resnet18(num_classes=3), 32),
     "resnext": (lambda: M.ResNet(M.resnet.Bottleneck, [1, 1, 1, 1], 3, groups=4, width_per_group=8, replace_stride_with_dilation=[False, True, True]), 32),
@@ -103,6 +104,7 @@ SMALL = {
     "googlenet": (lambda: M.GoogLeNet(3, aux_logits=True, init_weights=False), 32),
     "inception": (lambda: M.Inception3(3, aux_logits=False, init_weights=False, dropout=0.0), 80),
     "efficientnet": (lambda: M.efficientnet_b0(num_classes=3), 32),
+    "vit_stem": (lambda: M.VisionTransformer(16, 8, 1, 2, 8, 16, num_classes=3, conv_stem_configs=[STEM(4, 3, 2), STEM(6, 3, 4)]), 16),
     "vit": (lambda: M.VisionTransformer(16, 8, 2, 2, 8, 16, num_classes=3, representation_size=5), 16),
 }  # fmt: skip
 
@@ -207,6 +209,20 @@ def test_weights(cache, monkeypatch):
         M.squeezenet1_1(weights=M.SqueezeNet1_0_Weights.DEFAULT)
     with pytest.raises(KeyError, match="has no weights 'V9'"):
         M.squeezenet1_1(weights="V9")
+
+
+def test_positions_of_vision_transformers_are_interpolated():
+    state = M.VisionTransformer(16, 8, 1, 2, 8, 16, num_classes=3).state_dict()
+    ramp = engine.tensor([0.0, 1, 2, 3]).reshape(1, 4, 1).expand(1, 4, 8)  # of the rows and columns of a 2 x 2 grid
+    state["encoder.pos_embedding"] = engine.cat([engine.full((1, 1, 8), 7.0), ramp], 1)
+    found = M.vision_transformer.interpolate_embeddings(24, 8, dict(state), "bilinear", reset_heads=True)
+    expected = [7, 0, 0.5, 1, 1, 1.5, 2, 2, 2.5, 3]
+    assert np.allclose(found["encoder.pos_embedding"][0, :, 3].numpy(), expected)
+    assert {key.partition(".")[0] for key in state} - {key.partition(".")[0] for key in found} == {"heads"}
+    same = M.vision_transformer.interpolate_embeddings(16, 8, state, reset_heads=True)
+    assert same is state
+    with pytest.raises(ValueError, match="not a perfect square"):
+        M.vision_transformer.interpolate_embeddings(16, 8, {"encoder.pos_embedding": engine.zeros(1, 8, 4)})
 
 
 def test_old_names_of_densenet():

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import engine
 from engine import Tensor, nn
+from engine.nn import functional as F
 from engine.nn import init
 
 from ..ops.misc import MLP, Conv2dNormActivation
@@ -170,6 +171,26 @@ class VisionTransformer(nn.Module):
         x = self._process_input(x)
         x = engine.cat([self.class_token.expand(x.shape[0], -1, -1), x], dim=1)
         return self.heads(self.encoder(x)[:, 0])
+
+
+def interpolate_embeddings(
+    image_size: int, patch_size: int, model_state: OrderedDict, interpolation_mode: str = "bicubic", reset_heads: bool = False
+) -> OrderedDict:
+    """Fit the positions in a model's state to another size of image or patches; `reset_heads` leaves out the heads if they changed."""
+    positions = model_state["encoder.pos_embedding"]
+    n, length, channels = positions.shape
+    if n != 1:
+        raise ValueError(f"Unexpected position embedding shape: {positions.shape}")
+    old, new = math.isqrt(length - 1), image_size // patch_size
+    if new**2 == length - 1:
+        return model_state
+    if old**2 != length - 1:
+        square = f"seq_length_1d * seq_length_1d = {old**2} and seq_length = {length - 1}"
+        raise ValueError(f"seq_length is not a perfect square! Instead got {square}")
+    grid = positions[:, 1:].permute(0, 2, 1).reshape(1, channels, old, old)
+    grid = F.interpolate(grid, size=new, mode=interpolation_mode, align_corners=True).flatten(2).permute(0, 2, 1)
+    model_state["encoder.pos_embedding"] = engine.cat([positions[:, :1], grid], dim=1)
+    return OrderedDict((k, v) for k, v in model_state.items() if not k.startswith("heads")) if reset_heads else model_state
 
 
 def _fixed(weights: Any) -> dict[str, Any]:
