@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,8 +85,21 @@ def enable_cudnn_sdp(enabled: bool) -> None:
     _attention["cudnn"] = bool(enabled)
 
 
-@contextlib.contextmanager
 def sdp_kernel(
+    enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
+) -> contextlib.AbstractContextManager[None]:
+    """Set which kinds of attention are allowed within a `with` block. Deprecated: use `nn.attention.sdpa_kernel`."""
+    warnings.warn(
+        "`torch.backends.cuda.sdp_kernel()` is deprecated. In the future, this context manager will be removed. Please see "
+        "`torch.nn.attention.sdpa_kernel()` for the new context manager, with updated signature.",
+        FutureWarning,
+        stacklevel=2,
+    )
+    return allowed_attention(enable_flash, enable_math, enable_mem_efficient, enable_cudnn)
+
+
+@contextlib.contextmanager
+def allowed_attention(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[None]:
     """Set which kinds of attention are allowed within a `with` block."""

@@ -11,7 +11,7 @@ import numpy
 
 from .. import nn
 from ..autograd import no_grad
-from ..backends.cuda import sdp_kernel
+from ..backends.cuda import allowed_attention
 from ..base import errors
 from ..base.observe import Observer, observing
 from ..core import devices, versions
@@ -74,7 +74,11 @@ class Recording(Observer):
                     handles.append(module.register_forward_pre_hook(lambda m, a, mark=mark: mark.append(len(self.events))))
                     handles.append(module.register_forward_hook(lambda m, a, out, mark=mark: self._recurrent(m, a, out, mark.pop())))
         try:
-            with no_grad(), observing(self), sdp_kernel(enable_flash=False, enable_mem_efficient=False, enable_cudnn=False):  # as ops
+            with (
+                no_grad(),
+                observing(self),
+                allowed_attention(enable_flash=False, enable_mem_efficient=False, enable_cudnn=False),
+            ):  # as ops
                 out = self.model(*args, **kwargs)
             self.results = [self.value(t.array) for t in flat(out)]
             return out

@@ -44,8 +44,8 @@ class Difference(Op):
             if not hasattr(x, "shape"): raise Refused(f"'{type(x).__name__}' object has no attribute 'size': input and target must be tensors", AttributeError)
         if a.shape != b.shape:
             warn(
-                f"Using a target size ({list(b.shape)}) that is different to the input size ({list(a.shape)}). This will likely lead to incorrect "
-                "results due to broadcasting. Please ensure they have the same size.")  # fmt: skip
+                f"Using a target size (torch.Size({list(b.shape)})) that is different to the input size (torch.Size({list(a.shape)})). "
+                "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.")  # fmt: skip
             most = max(a.ndim, b.ndim)  # a 0-d operand is repeated into a tensor, and its dtype counts in promotion
             arrays = [x if x.ndim else x.reshape((1,) * most) for x in arrays]
         return super().prepare(arrays)

@@ -38,7 +38,7 @@ def run(name: str) -> dict:
 def draw_on_the_host() -> None:
     """Make random tensors of the numbers that the CPU draws, which the stored losses come from; a GPU's generators have others."""
     from engine.backends import kernels_random
-    from engine.backends.cuda import sdp_kernel
+    from engine.backends.cuda import allowed_attention
     from engine.core import devices, random
     from engine.ops import attention
     from engine.ops import random as ops
@@ -58,7 +58,9 @@ def draw_on_the_host() -> None:
     def composed(query: Any, key: Any, value: Any, mask: Any, dropout: float, causal: bool, scale: float) -> Any:
         if not dropout:
             return in_one_pass(query, key, value, mask, dropout, causal, scale)
-        with sdp_kernel(enable_flash=False, enable_mem_efficient=False, enable_cudnn=False):  # so that its dropout is drawn as others are
+        with allowed_attention(
+            enable_flash=False, enable_mem_efficient=False, enable_cudnn=False
+        ):  # so that its dropout is drawn as others are
             return attention.scaled_dot_product_attention(query, key, value, mask, dropout, causal, scale)
 
     in_one_pass, attention.in_one_pass, ops._drawing = attention.in_one_pass, composed, drawing

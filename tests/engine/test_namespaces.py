@@ -104,7 +104,9 @@ def test_switches_of_backends_are_kept():
     finally:
         engine.set_float32_matmul_precision("highest")
     assert matmul.allow_tf32 is False
-    with engine.backends.cuda.sdp_kernel(enable_flash=False):
+    with pytest.warns(FutureWarning, match="sdp_kernel.* is deprecated"):
+        kernels = engine.backends.cuda.sdp_kernel(enable_flash=False)
+    with kernels:
         assert not engine.backends.cuda.flash_sdp_enabled() and engine.backends.cuda.math_sdp_enabled()
     assert engine.backends.cuda.flash_sdp_enabled()
     with engine.backends.mkldnn.flags(enabled=False):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from enum import Enum, IntEnum
 from typing import Any
 
-from ...backends.cuda import sdp_kernel
+from ...backends.cuda import allowed_attention
 from ...base import addresses
 
 
@@ -32,7 +32,7 @@ def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     if not all(isinstance(b, SDPBackend) for b in chosen):
         raise TypeError(f"sdpa_kernel expects SDPBackend members, got {backends!r}")
     kinds = ("FLASH_ATTENTION", "MATH", "EFFICIENT_ATTENTION", "CUDNN_ATTENTION")
-    with sdp_kernel(*[SDPBackend[kind] in chosen for kind in kinds]):
+    with allowed_attention(*[SDPBackend[kind] in chosen for kind in kinds]):
         yield
 
 
