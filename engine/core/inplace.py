@@ -506,7 +506,7 @@ def put(target: Tensor, result: Tensor, name: str) -> None:
                 node.saved = (*node.saved[:i], array, *node.saved[i + 1 :])
     if tape.mode.grad:  # otherwise only the values change, and the target keeps its node
         if node is None and target.node is not None:
-            node = _constant(target)
+            node = constant(target)
         rebase(target, node, once)
 
 
@@ -595,7 +595,7 @@ def _becomes(tensor: Tensor, node: Any) -> None:
         tape.hooks_of(node).retain, old.hooks.retain = old.hooks.retain, None
 
 
-def _constant(target: Tensor) -> Any:
+def constant(target: Tensor) -> Any:
     """The node of a tensor overwritten with values without a gradient, as by `x.eq_(y)`: it requires grad and passes zeros back."""
     return tape.Node(registry["fill"], (target.node, None), {}, (), target.array.shape, target.array.dtype)
 

@@ -10,7 +10,7 @@ import numpy
 from ..backends import cpu, kernels_random
 from ..base import dtypes
 from ..base.errors import warn
-from ..core import devices, inplace, random
+from ..core import devices, inplace, random, tape
 from ..core.batching import randomly
 from ..core.create import _shape, empty_like, factory, made
 from ..core.devices import making, namespace
@@ -261,8 +261,9 @@ def _fill(tensor, name, generator, numbers):
         drawn = numbers(*_drawing(tensor.device, generator), array.size, array.dtype)
         place = array if array.flags.c_contiguous else array.transpose(sorted(range(array.ndim), key=lambda i: -abs(array.strides[i])))
         place[...] = namespace(array).asarray(drawn.reshape(place.shape))
-    inplace.note_write_to(tensor, name)
-    if tensor.node is not None and tensor.node.op is not None: inplace.rebase(tensor, None)
+    recorded = tape.mode.grad
+    inplace.note_write_to(tensor, name, recorded)
+    if recorded and tensor.node is not None: inplace.rebase(tensor, inplace.constant(tensor))
     return tensor
 
 

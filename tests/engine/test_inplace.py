@@ -563,6 +563,34 @@ def test_a_write_under_no_grad_keeps_the_graph():
     assert x.grad.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("fill", ["normal_", "uniform_", "bernoulli_", "exponential_", "random_"])
+def test_a_random_fill_under_no_grad_keeps_the_graph(fill):
+    """An initialization writes into one matrix of a parameter that holds several; the parameter stays a leaf."""
+    x = engine.ones(2, 3, requires_grad=True)
+    view, made = x[1], x * 3
+    with engine.no_grad():
+        getattr(view, fill)()
+        getattr(made, fill)()
+        getattr(made[0], fill)()
+    assert x.is_leaf and view.requires_grad and made.grad_fn.name() == "MulBackward0"
+    (x.sum() + view.sum() + made.sum()).backward()
+    assert x.grad.tolist() == [[4.0] * 3, [5.0] * 3]
+
+
+@pytest.mark.parametrize("fill", ["normal_", "uniform_", "bernoulli_", "exponential_", "random_"])
+def test_a_recorded_random_fill_has_no_gradient_but_requires_one(fill):
+    x = engine.ones(2, 3, requires_grad=True)
+    made, part = x * 3, x * 3
+    view, other = part[1], part[0]
+    getattr(made, fill)()
+    getattr(view, fill)()
+    assert made.requires_grad and view.requires_grad
+    made.sum().backward()
+    assert x.grad.tolist() == [[0.0] * 3] * 2
+    (part.sum() + view.sum() + other.sum()).backward()
+    assert x.grad.tolist() == [[6.0] * 3, [0.0] * 3]
+
+
 def test_writing_into_an_expanded_tensor_is_refused():
     x = engine.zeros(1, 3)
     with pytest.raises(RuntimeError):
