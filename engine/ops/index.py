@@ -26,6 +26,12 @@ from .cast import cast
 from .shape import reshape
 
 _PLAIN = frozenset((int, slice, type(None), type(Ellipsis)))
+_ENDS = frozenset((int, type(None), numpy.int64))
+
+
+def _kept(s: slice) -> bool:
+    """Whether a slice can be kept as it is: it has no step, and its ends are not tensors or arrays, which may be written later."""
+    return s.step is None and s.start.__class__ in _ENDS and s.stop.__class__ in _ENDS
 
 
 class getitem(Linear):
@@ -44,11 +50,11 @@ class getitem(Linear):
         array, kind = input.array, index.__class__
         if kind is tuple:
             for item in index:
-                if item.__class__ not in _PLAIN or item.__class__ is slice and item.step is not None:
+                if item.__class__ not in _PLAIN or item.__class__ is slice and not _kept(item):
                     return _read(input, index)
         elif kind is Tensor and index.array.dtype is dtypes.I64 and index.array.ndim and array.ndim and index.array.__class__ is array.__class__:
             return _picked(input, (index.array,))
-        elif kind not in _PLAIN or kind is slice and index.step is not None:
+        elif kind not in _PLAIN or kind is slice and not _kept(index):
             return _read(input, index)
         if array.__class__ is not numpy.ndarray:
             return _read(input, index)
@@ -281,7 +287,7 @@ def _check_joint(items: list) -> None:
 
 def assign(target: Tensor, index: Any, value: Any) -> None:
     """`target[index] = value`, with gradients for the rest of the target and for the value."""
-    if index.__class__ is int or index.__class__ is slice and index.step is None:
+    if index.__class__ is int or index.__class__ is slice and _kept(index):
         basic, advanced = (index, Ellipsis) if target.array.ndim else _understood("setitem", target, index)[0], None
     else:
         basic, advanced = _understood("setitem", target, index)

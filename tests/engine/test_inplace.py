@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy
 import pytest
 
 import engine
@@ -221,6 +222,21 @@ def test_setitem_with_a_mask_and_with_an_index_tensor():
     (y * const(1.0, 2.0, 3.0)).sum().backward()
     assert y.tolist() == [10, 30, 20]
     assert x.grad.tolist() == [0, 0, 0] and w.grad.tolist() == [7, 3]
+
+
+def test_the_ends_of_a_slice_may_change_after_it_was_used():
+    """Tensors that count through a batch are ends of slices, and are added to in place: the gradient goes where the slice was."""
+    start, stop, place = engine.tensor(0), engine.tensor(2), numpy.array(3)
+    x = engine.ones(4, requires_grad=True)
+    out = engine.zeros(4)
+    out[start:stop] = x[start:stop] * 2
+    out[place:] = x[place:] * 5
+    whole, part = out[start:], x.reshape(2, 2)[start:stop, 0]
+    start += 2
+    stop += 2
+    place += 1
+    (out.sum() + whole.sum() + part.sum()).backward()
+    assert x.grad.tolist() == [5.0, 4.0, 1.0, 10.0]
 
 
 def test_setitem_twice_at_one_place():
