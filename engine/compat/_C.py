@@ -8,9 +8,9 @@ from typing import Any
 from ..core import devices
 from ..core.batching import running
 from ..core.random import Generator
-from ..core.subclasses import DisableTorchFunctionSubclass
-from ..core.subclasses import disabled_torch_function as _disabled_torch_function_impl
 from ..core.tensor import Tensor
+from ..core.undispatched import DisableTorchFunctionSubclass
+from ..core.undispatched import disabled_torch_function as _disabled_torch_function_impl
 from ..nn import moving
 from .jit_types import *  # noqa: F403
 

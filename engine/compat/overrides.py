@@ -19,6 +19,7 @@ import engine
 from ..core import public, subclasses
 from ..core.subclasses import functions_ask, listening, methods, modes, properties
 from ..core.tensor import Tensor
+from ..core.undispatched import disabled
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -75,11 +76,11 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 @contextlib.contextmanager
 def enable_reentrant_dispatch() -> Iterator[None]:
     """Re-enable dispatch to subclasses where it is disabled, inside a `with` block."""
-    before, subclasses._disabled.on = subclasses._disabled.on, False
+    before, disabled.on = disabled.on, False
     try:
         yield
     finally:
-        subclasses._disabled.on = before
+        disabled.on = before
 
 
 def redispatch_function(func: Callable, types: Any, args: tuple, kwargs: dict | None) -> Any:
@@ -94,7 +95,7 @@ def redispatch_function(func: Callable, types: Any, args: tuple, kwargs: dict | 
 
 def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Return whether a mode is active or an argument overrides `__torch_function__`."""
-    return bool(modes.stack) or not subclasses._disabled.on and bool(subclasses._overloaded(relevant_args, {}))
+    return bool(modes.stack) or not disabled.on and bool(subclasses._overloaded(relevant_args, {}))
 
 
 def has_torch_function_unary(x: Any) -> bool:
@@ -109,7 +110,7 @@ def has_torch_function_variadic(*args: Any) -> bool:
 
 def handle_torch_function(public_api: Callable, relevant_args: Iterable[Any], *args: Any, **kwargs: Any) -> Any:
     """Dispatch a call to the active mode, else to the arguments' types in turn. Raises TypeError if none handles it."""
-    types = {} if subclasses._disabled.on else subclasses._overloaded(relevant_args, {})
+    types = {} if disabled.on else subclasses._overloaded(relevant_args, {})
     return subclasses._dispatched(public_api, args, kwargs, types)
 
 

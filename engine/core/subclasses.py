@@ -15,6 +15,7 @@ from typing import Any
 from . import public
 from .public import Public
 from .tensor import Tensor, define
+from .undispatched import disabled
 
 _OPERATORS = frozenset(
     f"__{prefix}{name}__"
@@ -57,10 +58,6 @@ _BUILTIN = frozenset({int, float, bool, str, complex, slice, type(None), type(..
 _PLAIN = frozenset({"as_subclass", "register_hook", "register_post_accumulate_grad_hook"})
 
 
-class _Disabled(threading.local):
-    on = False
-
-
 class _Modes(threading.local):
     """The active modes of this thread, innermost last: see `engine.overrides`."""
 
@@ -68,7 +65,6 @@ class _Modes(threading.local):
         self.stack: list = []
 
 
-_disabled = _Disabled()
 modes = _Modes()
 
 
@@ -117,7 +113,7 @@ def _method(name: str) -> Callable:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if modes.stack:
             return getattr(Tensor, name)(self, *args, **kwargs)  # while a mode is active, Tensor's own methods dispatch
-        if _disabled.on:
+        if disabled.on:
             return raw(self, *args, **kwargs)
         return _dispatched(told, (self, *args), kwargs, _overloaded((self, *args, *kwargs.values()), {}))
 
@@ -126,8 +122,8 @@ def _method(name: str) -> Callable:
 
 def _ask(function: Public, args: tuple, kwargs: dict) -> Any:
     """Call a public function, or a method while a mode is active, dispatched to the modes and to arguments with `__torch_function__`."""
-    if modes.stack or not _disabled.on:
-        types = {} if _disabled.on else _overloaded((*args, *kwargs.values()), {})
+    if modes.stack or not disabled.on:
+        types = {} if disabled.on else _overloaded((*args, *kwargs.values()), {})
         if types or modes.stack:
             return _dispatched(function.told, args, kwargs, types)
     return function.plain(*args, **kwargs)
@@ -187,27 +183,11 @@ def _torch_function(cls: type, func: Callable, types: Any, args: tuple = (), kwa
     """The default `__torch_function__`: run the plain function and convert its results to the subclass."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
-    before, _disabled.on = _disabled.on, True
+    before, disabled.on = disabled.on, True
     try:
         return _converted(func(*args, **kwargs or {}), cls)
     finally:
-        _disabled.on = before
-
-
-class DisableTorchFunctionSubclass:
-    """Context manager that disables `__torch_function__` of subclasses in this thread."""
-
-    def __enter__(self) -> None:
-        self._before, _disabled.on = _disabled.on, True
-
-    def __exit__(self, *error: object) -> None:
-        _disabled.on = self._before
-
-
-def disabled_torch_function(func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-    """A `__torch_function__` that disables the dispatch: the call runs, and its results are plain tensors."""
-    with DisableTorchFunctionSubclass():
-        return func(*args, **kwargs or {})
+        disabled.on = before
 
 
 def _defined(cls: type, **kwargs: Any) -> None:

@@ -11,6 +11,7 @@ from ..base import dtypes
 from ..core import devices, versions
 from ..core.from_lists import to_array
 from ..core.tensor import Tensor
+from ..core.undispatched import disabled_torch_function
 
 
 class Parameter(Tensor):
@@ -18,6 +19,8 @@ class Parameter(Tensor):
 
     It shares the memory of `data` and requires grad by default.
     """
+
+    __torch_function__ = staticmethod(disabled_torch_function)
 
     def __new__(cls, data: Any = None, requires_grad: bool = True) -> Any:  # as in PyTorch: a subclass may take other arguments
         if data is not None and not isinstance(data, Tensor):
@@ -70,6 +73,7 @@ class Buffer(Tensor):
     """
 
     persistent: bool = True
+    __torch_function__ = staticmethod(disabled_torch_function)
 
     def __new__(cls, data: Any = None, *, persistent: bool = True) -> Any:
         self = object.__new__(cls)

@@ -190,6 +190,21 @@ def test_modules_load_by_pytorchs_names_of_the_arguments():
     assert str(Own(2).load_state_dict(nn.BatchNorm1d(2).state_dict())) == "<All keys matched successfully>"
 
 
+def test_parameters_and_buffers_do_not_dispatch():
+    """A subclass calls it where it wants the plain result: with another class's types the default one would not implement the call."""
+
+    class Recorded(engine.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            return engine.nn.Parameter.__torch_function__(func, types, args, kwargs)
+
+    x = engine.ones(2).as_subclass(Recorded)
+    assert (
+        type(engine.relu(x)) is engine.Tensor
+        and type(engine.nn.Buffer.__torch_function__(engine.add, (Recorded,), (x, 1))) is engine.Tensor
+    )
+
+
 def test_annotations_of_layers_are_read_with_other_names_around():
     with engine.install_as_torch():
         hints = typing.get_type_hints(nn.MSELoss(), globalns={}, localns={})  # as fastai does
