@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from engine import Size, Tensor
 
@@ -10,8 +10,10 @@ from . import constraints
 from .distribution import Distribution
 from .utils import _sum_rightmost
 
+D = TypeVar("D", bound=Distribution)  # `Independent[Normal]`
 
-class Independent(Distribution):
+
+class Independent(Distribution, Generic[D]):
     """Move the last `reinterpreted_batch_ndims` batch dimensions of `base_distribution` to the event, summing log densities over them."""
 
     arg_constraints = {}

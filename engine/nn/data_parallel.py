@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from .. import cuda
 from ..core import devices
 from ..core.tensor import Tensor
 from .module import Module
+
+T = TypeVar("T", bound=Module)  # `DataParallel[Linear]`
 
 
 def moved(values: Any, device: Any) -> Any:
@@ -23,7 +25,7 @@ def moved(values: Any, device: Any) -> Any:
     return values
 
 
-class DataParallel(Module):
+class DataParallel(Module, Generic[T]):
     """PyTorch's wrapper for several GPUs: the whole batch runs on the first of `device_ids`, or unmoved if there is no GPU.
 
     Results equal those of one device. PyTorch's differ only for batch norm, which there sees part of the batch on each GPU.

@@ -190,6 +190,22 @@ def test_modules_load_by_pytorchs_names_of_the_arguments():
     assert str(Own(2).load_state_dict(nn.BatchNorm1d(2).state_dict())) == "<All keys matched successfully>"
 
 
+def test_classes_that_take_types_in_annotations():
+    data, parallel, independent = engine.utils.data, engine.nn.DataParallel, engine.distributions.Independent
+    for generic in (
+        data.DataLoader,
+        data.Dataset,
+        data.Sampler,
+        data.Subset,
+        data.DistributedSampler,
+        parallel,
+        independent,
+        engine.futures.Future,
+    ):
+        assert generic[engine.nn.Linear].__origin__ is generic
+    assert list(data.DataLoader[int]([1, 2], batch_size=2))[0].tolist() == [1, 2]
+
+
 def test_parameters_and_buffers_do_not_dispatch():
     """A subclass calls it where it wants the plain result: with another class's types the default one would not implement the call."""
 
