@@ -309,7 +309,7 @@ class GLU(Module):
         return f"dim={self.dim}"
 
 
-class _Softmax(Module):
+class _Along(Module):
     def __init__(self, dim: int | None = None):
         super().__init__()
         self.dim = dim
@@ -318,21 +318,21 @@ class _Softmax(Module):
         return f"dim={self.dim}"
 
 
-class Softmax(_Softmax):
+class Softmax(_Along):
     """Softmax along `dim`: exp(x) / sum(exp(x))."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softmax(input, self.dim)
 
 
-class LogSoftmax(_Softmax):
+class LogSoftmax(_Along):
     """Log-softmax along `dim`: log(exp(x) / sum(exp(x)))."""
 
     def forward(self, input: Tensor) -> Tensor:
         return F.log_softmax(input, self.dim)
 
 
-class Softmin(_Softmax):
+class Softmin(_Along):
     """Softmin along `dim`: softmax(-x)."""
 
     def forward(self, input: Tensor) -> Tensor:

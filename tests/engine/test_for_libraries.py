@@ -221,6 +221,15 @@ def test_parameters_and_buffers_do_not_dispatch():
     )
 
 
+def test_names_of_activations_are_told_apart():
+    """A table of the classes in the module, by name and whatever underscores and capitals, has one class for each name of a public one."""
+    module = importlib.import_module("engine.nn.modules.activation")
+    names = [
+        name.strip("_").lower() for name, found in vars(module).items() if isinstance(found, type) and issubclass(found, engine.nn.Module)
+    ]
+    assert len(set(names)) == len(names)
+
+
 def test_annotations_of_layers_are_read_with_other_names_around():
     with engine.install_as_torch():
         hints = typing.get_type_hints(nn.MSELoss(), globalns={}, localns={})  # as fastai does
