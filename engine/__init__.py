@@ -59,6 +59,7 @@ _LATER = frozenset(
     {
         "accelerator",
         "amp",
+        "ao",
         "array_api",
         "compiler",
         "cpu",

@@ -14,7 +14,7 @@ from ..core.undispatched import disabled_torch_function as _disabled_torch_funct
 from ..nn import moving
 from .jit_types import *  # noqa: F403
 
-__all__ = ["DisableTorchFunctionSubclass", "Generator", "Graph", "Node", "Value", "_disabled_torch_function_impl"]
+__all__ = ["DisableTorchFunctionSubclass", "Generator", "Graph", "Node", "ScriptMethod", "Value", "_disabled_torch_function_impl"]
 
 _TensorMeta = type(Tensor)  # the metaclass of tensors, from which programs derive their own
 
@@ -43,6 +43,10 @@ class Node(Graph):
 
 class Value(Graph):
     """Placeholder for a value in such a graph."""
+
+
+class ScriptMethod(Graph):
+    """Placeholder for a compiled method of a scripted module, which is the Python method here."""
 
 
 _nn = SimpleNamespace(_parse_to=_parse_to)

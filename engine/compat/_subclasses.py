@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -15,3 +17,9 @@ class FakeTensor:
 def is_fake(x: object) -> bool:
     """Return whether a tensor is fake: never."""
     return isinstance(x, FakeTensor)
+
+
+@contextmanager
+def unset_fake_temporarily() -> Iterator[None]:
+    """Do nothing: no mode that makes fake tensors is ever active."""
+    yield

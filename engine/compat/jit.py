@@ -232,6 +232,11 @@ def trace(
     return script(func)
 
 
+def _get_trace_graph(f: Any, args: Any = (), kwargs: dict | None = None, *rest: Any, **options: Any) -> Any:
+    """Raise NotImplementedError."""
+    raise _refused("_get_trace_graph", "engine.utils.flop_counter counts the operations of a call.")
+
+
 def trace_module(mod: Module, inputs: dict, optimize: Any = None, check_trace: bool = True, **options: Any) -> Any:
     """Apply `trace` to several methods of a module; `inputs` maps method names to example inputs."""
     for name, example in inputs.items():

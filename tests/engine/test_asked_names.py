@@ -33,6 +33,13 @@ def test_rare_dtypes_can_be_named_and_asked():
     lambda: engine.distributed.init_device_mesh("cpu", (1,)),
     lambda: engine._C.Value(),
     lambda: engine._C.Graph(),
+    lambda: engine._C.ScriptMethod(),
+    lambda: engine.fx.Node(None, "x", "call_function", len, (), {}),
+    lambda: engine.fx.Transformer(None),
+    lambda: engine.fx.symbolic_trace(engine.nn.Linear(1, 1)),
+    lambda: engine.ao.quantization.ObserverBase("qint8"),
+    lambda: engine.ao.quantization.FakeQuantizeBase(),
+    lambda: engine.jit._get_trace_graph(engine.nn.Linear(1, 1), engine.ones(1)),
 ])  # fmt: skip
 def test_what_is_not_here_is_refused(make):
     with pytest.raises(NotImplementedError, match="engine"):
@@ -44,6 +51,8 @@ def test_questions_are_answered():
 
     x = engine.ones(1)
     assert not isinstance(x, (engine.SymInt, engine._subclasses.FakeTensor, engine.distributed.tensor.DTensor))
+    with engine._subclasses.fake_tensor.unset_fake_temporarily():
+        assert not isinstance(x, (engine.fx.node.Node, engine.fx.Graph, engine._C.ScriptMethod, engine.ao.quantization.FakeQuantizeBase))
     assert not engine._subclasses.is_fake(x) and not engine.distributed.rpc.is_available()
     assert Shard(1) == Shard(1) != Shard(0) and Shard(1).is_shard(1) and not Shard(1).is_shard(0) and Replicate().is_replicate()
     assert [str(p) for p in (Shard(1), Replicate(), Partial())] == ["S(1)", "R", "P(sum)"] and Partial().is_partial("sum")
