@@ -175,16 +175,27 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, r
     """Return a tensor filled with `fill_value`. Without `dtype`, the value's type gives it: bool, int64, default float or complex."""
     if hasattr(size, "__index__"):
         raise TypeError(f"full(): argument 'size' (position 1) must be tuple of ints, not {type(size).__name__}")
-    fill_value = _number(fill_value, "full")
+    fill_value = number(fill_value, "full", "fill_value", 2)
     d = dtypes.of_scalar(fill_value) if dtype is None else dtypes.as_dtype(dtype)
     return made(_new("full", device, _shape((size,)), dtypes.fitting(fill_value, d), d.numpy), device, requires_grad)
 
 
-def _number(value: Any, name: str) -> Any:
-    value = value.item() if isinstance(value, Tensor) else value
-    if not isinstance(value, (bool, int, float, complex, numpy.generic)):
-        raise TypeError(f"{name}(): argument 'fill_value' (position 2) must be Number, not {type(value).__name__}")
-    return value
+def number(value: Any, function: str, argument: str, position: int = 0, kind: str = "Number") -> Any:
+    """Return a number that a function was given. A 0-d tensor that does not require grad is one; else raises TypeError.
+
+    Args:
+        value: what was given.
+        function: the function's name, for the message.
+        argument: the argument's name, likewise.
+        position: its position from 1; 0 for one that is given by name only.
+        kind: "Number", or "float" for a real one.
+    """
+    if isinstance(value, Tensor) and value.node is None and not value.array.ndim:
+        value = value.item()
+    if not isinstance(value, (int, float, numpy.generic) if kind == "float" else (int, float, complex, numpy.generic)):
+        place = f" (position {position})" if position else ""
+        raise TypeError(f"{function}(): argument {argument!r}{place} must be {kind}, not {type(value).__name__}")
+    return value.item() if isinstance(value, numpy.generic) else value
 
 
 def _like(input: Tensor, fill: Any, dtype: Any, device: Any, requires_grad: bool, format: memory_format | tuple | None) -> Tensor:
@@ -240,7 +251,7 @@ def full_like(
 ) -> Tensor:
     """Return `fill_value` everywhere in the shape of `input`, by default with its dtype, device and memory layout."""
     d = dtypes.as_dtype(input.dtype if dtype is None else dtype)
-    return _like(input, dtypes.fitting(_number(fill_value, "full_like"), d), dtype, device, requires_grad, memory_format)
+    return _like(input, dtypes.fitting(number(fill_value, "full_like", "fill_value", 2), d), dtype, device, requires_grad, memory_format)
 
 
 @factory

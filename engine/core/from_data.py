@@ -12,7 +12,7 @@ import numpy
 
 from ..base import dtypes
 from . import devices, versions
-from .create import as_wanted, factory, made
+from .create import as_wanted, factory, made, number
 from .from_lists import to_array
 from .tensor import Tensor, define
 
@@ -212,7 +212,7 @@ def from_file(
 @factory
 def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Return a 0-d tensor that holds a number, by default of the default float dtype."""
-    d = as_wanted(dtype)
+    d, s = as_wanted(dtype), number(s, "scalar_tensor", "s", 1)
     return made(numpy.array(dtypes.fitting(s, dtypes.FROM_NUMPY[d]), dtype=d), device, requires_grad)
 
 

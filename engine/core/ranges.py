@@ -26,7 +26,8 @@ def _known(array: numpy.ndarray, device: Any, requires_grad: bool = False) -> Te
 
 
 def _number(x: Any) -> Any:
-    x = x.item() if isinstance(x, Tensor) else x
+    if isinstance(x, Tensor) and x.node is None and not x.ndim:
+        x = x.item()
     if not isinstance(x, (int, float, complex, numpy.number)):
         raise TypeError(f"expected a Number as bound of a range, got {type(x).__name__}: {x!r}")
     return x
@@ -153,7 +154,7 @@ def _scalars(name: str, *given: Any) -> list:
     for x in given:
         if isinstance(x, Tensor) and x.ndim:
             raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors, but got one with {x.ndim} dimension(s).")
-    return [_number(x) for x in given]
+    return [x.item() if isinstance(x, Tensor) else _number(x) for x in given]
 
 
 @factory

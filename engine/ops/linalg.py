@@ -14,6 +14,7 @@ from ..base.dtypes import BOOL_NP, FROM_NUMPY
 from ..base.errors import Refused
 from ..core import casting, devices
 from ..core.arguments import parsed
+from ..core.create import number
 from ..core.op import RULES_ONLY, Linear, Op, composite, functions
 from ..core.out import into
 from ..core.tensor import Tensor
@@ -373,6 +374,7 @@ def _older(fn: Any) -> Any:
     def call(*args: Any, **kwargs: Any) -> Tensor:
         if len(args) > 3:
             args, kwargs = numbered(fn.__name__, args, kwargs, ("beta", "alpha"))
+        kwargs.update((name, number(kwargs[name], fn.__name__, name)) for name in ("beta", "alpha") if name in kwargs)
         return fn(*args, **kwargs)
 
     return call
@@ -401,7 +403,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: complex = 1, alpha: 
 @_older
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     """`beta * input + alpha * outer(vec1, vec2)`."""
-    beta, alpha = scale(beta, "beta", input, vec1, vec2), scale(alpha, "alpha", input, vec1, vec2)
+    beta, alpha = scale("addr", beta, "beta", input, vec1, vec2), scale("addr", alpha, "alpha", input, vec1, vec2)
     product = outer(vec1, vec2)
     _refuse_growth(input, tuple(product.shape))
     common = dtypes.promote(input.dtype, dtypes.promote(vec1.dtype, vec2.dtype))  # also if the input is 0-d

@@ -8,6 +8,7 @@ import numpy
 from ..base import dtypes
 from ..base.errors import Refused
 from ..core import devices, rules
+from ..core.create import number
 from ..core.from_data import tensor
 from ..core.inplace import write
 from ..core.op import RULES_ONLY, Elementwise, replacing
@@ -47,20 +48,20 @@ class Scaled(Arithmetic):
         alpha = (kwargs := dict(kwargs)).pop("alpha")
         (input, other), attrs = super().bind(args, kwargs)
         cls.refuse_bools((input, other))
-        alpha = scale(alpha, "alpha", input, other)
+        alpha = scale(cls.name, alpha, "alpha", input, other)
         if alpha != 1 and isinstance(other, Tensor) and getattr(input, "dtype", None) is not other.dtype:
             other = other.to(dtypes.result((getattr(input, "array", input), other.array)))  # may hold values that `other`'s own dtype cannot
         return (input, other if alpha == 1 else other * alpha), attrs
 
 
-def scale(number, name, *operands):
+def scale(function, factor, name, *operands):
     """Return a factor such as `alpha`. Raises RuntimeError if the operands' result dtype cannot represent its kind of number."""
-    number = number.item() if isinstance(number, numpy.generic) else number
+    factor = number(factor, function, name)
     rank = max([dtypes.of_scalar(x).rank if isinstance(x, numpy.generic) or not hasattr(x, "dtype") else x.dtype.rank for x in operands])
-    if isinstance(number, bool) and rank != dtypes.BOOL: raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-    if isinstance(number, float) and rank < dtypes.FLOAT: raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
-    if isinstance(number, complex) and rank < dtypes.COMPLEX: raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")
-    return bool(number) if rank == dtypes.BOOL else number
+    if isinstance(factor, bool) and rank != dtypes.BOOL: raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
+    if isinstance(factor, float) and rank < dtypes.FLOAT: raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
+    if isinstance(factor, complex) and rank < dtypes.COMPLEX: raise RuntimeError(f"For non-complex input tensors, argument {name} must not be a complex number.")
+    return bool(factor) if rank == dtypes.BOOL else factor
 
 
 class add(Scaled):

@@ -12,7 +12,7 @@ from ..base import dtypes
 from ..base.errors import warn
 from ..core import devices, inplace, random, tape
 from ..core.batching import randomly
-from ..core.create import _shape, empty_like, factory, made
+from ..core.create import _shape, empty_like, factory, made, number
 from ..core.devices import making, namespace
 from ..core.naming import named
 from ..core.op import Elementwise, composite, functions
@@ -40,6 +40,11 @@ def from_to(fn):
         return fn(self, *args, **{{"from": "low", "to": "high"}.get(k, k): v for k, v in kwargs.items()})
 
     return call
+
+
+def _numbers(function, **given):
+    """Return the real numbers that a filler was given, in the order of its parameters; 0-d tensors become numbers."""
+    return [number(value, function, name, position, "float") for position, (name, value) in enumerate(given.items(), 1)]
 
 
 def _within(low, high, d):
@@ -191,17 +196,22 @@ def normal(mean, std=None, size=None, *, generator=None, dtype=None, device=None
     return _with(randn(shape, generator=generator, dtype=like.dtype, device=like.device) * values[1] + values[0], mean, std)
 
 
+def _probable(p):
+    """Raise RuntimeError for what is no probability in an array on the CPU."""
+    if namespace(p) is cpu and not ((p >= 0) & (p <= 1)).all(): raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+
+
 @public
 def bernoulli(input, p=None, *, generator=None):
     """Ones with the probabilities in `input` (or all with `p`), else zeros, in the dtype of the input; their gradient is 0."""
     if input.is_meta: return _with(empty_like(input.detach()), input, name="Bernoulli")
     draw, source = _drawing(input.device, generator)
-    array, xp = input.array, namespace(input.array)
+    array = input.array
     if p is not None:
         drawn = draw.bernoulli(source, array.size, p)
     else:
         _floating(input, "bernoulli_tensor_cpu_p_")
-        if xp is cpu and not ((array >= 0) & (array <= 1)).all(): raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+        _probable(array)
         drawn = draw.bernoulli_each(source, array)
     return _with(made(drawn.astype(array.dtype).reshape(array.shape), input.device), input, name="Bernoulli")
 
@@ -276,6 +286,7 @@ def _floating(tensor, name):
 def uniform_(self, low=0.0, high=1.0, *, generator=None):
     """Fill with uniform random values in [low, high); the keywords `from` and `to` are accepted too."""
     if not self.is_complex(): _floating(self, "check_uniform_bounds")
+    low, high = _numbers("uniform_", **{"from": low, "to": high})
     if low > high: raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low} > to={high}")
     return _fill(self, "uniform_", generator, lambda draw, source, n, d: _parts(lambda draw, source, n, d: draw.uniform(source, n, d, low, high), draw, source, n, d))
 
@@ -283,6 +294,7 @@ def uniform_(self, low=0.0, high=1.0, *, generator=None):
 @filler
 def normal_(self, mean=0.0, std=1.0, *, generator=None):
     """Fill with normal random values."""
+    mean, std = _numbers("normal_", mean=mean, std=std)
     _floating(self, "normal_kernel_cpu")
     if std < 0: raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     return _fill(self, "normal_", generator, lambda draw, source, n, d: draw.normal(source, n, d, mean, std, self.is_contiguous()))
@@ -314,7 +326,9 @@ def bernoulli_(self, p=0.5, *, generator=None):
     if isinstance(p, Tensor):
         each = p.array if p.is_meta or p.is_cuda and self.is_cuda else namespace(self.array).asarray(p._host())
         each = namespace(each).broadcast_to(each, self.shape)
+        _probable(each)
         return _fill(self, "bernoulli_", generator, lambda draw, source, n, d: draw.bernoulli_each(source, each).astype(d))
+    (p,) = _numbers("bernoulli_", p=p)
     if not 0 <= p <= 1: raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     return _fill(self, "bernoulli_", generator, lambda draw, source, n, d: draw.bernoulli(source, n, p).astype(d))
 
@@ -323,6 +337,7 @@ def bernoulli_(self, p=0.5, *, generator=None):
 def exponential_(self, lambd=1.0, *, generator=None):
     """Fill with exponential random values of rate `lambd`."""
     if not self.is_floating_point(): raise RuntimeError(f"Exponential distribution is a continuous probability distribution. dtype must be a floating point but you specified {self.dtype.name}")
+    (lambd,) = _numbers("exponential_", lambd=lambd)
     if lambd <= 0: raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={lambd}")
     return _fill(self, "exponential_", generator, lambda draw, source, n, d: draw.exponential(source, n, d, lambd))
 
@@ -330,6 +345,7 @@ def exponential_(self, lambd=1.0, *, generator=None):
 @filler
 def geometric_(self, p, *, generator=None):
     """Fill with the number of trials of probability `p` up to the first success."""
+    (p,) = _numbers("geometric_", p=p)
     if not 0 < p < 1: raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
     return _fill(self, "geometric_", generator, lambda draw, source, n, d: draw.geometric(source, n, d, p))
 
@@ -338,6 +354,7 @@ def geometric_(self, p, *, generator=None):
 def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
     """Fill with Cauchy random values."""
     _floating(self, "cauchy")
+    median, sigma = _numbers("cauchy_", median=median, sigma=sigma)
     if sigma <= 0: raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     return _fill(self, "cauchy_", generator, lambda draw, source, n, d: draw.cauchy(source, n, d, median, sigma))
 
@@ -346,6 +363,7 @@ def cauchy_(self, median=0.0, sigma=1.0, *, generator=None):
 def log_normal_(self, mean=1.0, std=2.0, *, generator=None):
     """Fill with log-normal random values; `mean` and `std` are those of the logarithm."""
     _floating(self, "log_normal_cpu")
+    mean, std = _numbers("log_normal_", mean=mean, std=std)
     if std <= 0: raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return _fill(self, "log_normal_", generator, lambda draw, source, n, d: draw.log_normal(source, n, d, mean, std))
 

@@ -188,6 +188,20 @@ def test_values_drawn_with_a_probability_or_a_rate_require_a_gradient_where_it_d
         assert p.grad.is_meta or numpy.array_equal(p.grad.numpy(), numpy.zeros(3))
 
 
+@pytest.mark.parametrize(
+    "name, given",
+    [("uniform_", (0.25, 2)), ("normal_", (0.25, 2)), ("cauchy_", (0.25, 2)), ("log_normal_", (0.25, 2)), ("exponential_", (2,))],
+)
+def test_fillers_take_tensors_of_no_dimension_as_numbers(name: str, given: tuple) -> None:
+    filled = []
+    for numbers in (given, [engine.tensor(n) for n in given]):
+        engine.manual_seed(0)
+        filled.append(getattr(engine.zeros(20), name)(*numbers).tolist())
+    assert filled[0] == filled[1]
+    engine.manual_seed(0)
+    assert engine.nn.init.normal_(engine.zeros(2), 0.0, engine.tensor(0.5)).tolist() == pytest.approx([0.7704980373, -0.1467144489])
+
+
 def test_fillers_know_the_graph():
     leaf = engine.ones(3, requires_grad=True)
     with pytest.raises(RuntimeError, match="leaf"):

@@ -54,6 +54,16 @@ REFUSED = {
     "T.cross(T.ones(3, dtype=T.bool), T.ones(3, dtype=T.bool))": NotImplementedError,
     "T.mv(s, s)": IndexError,
     "T.addmv(s, s, s)": RuntimeError,
+    # a tensor is a number if it is 0-d and does not require grad: a gradient would not reach it
+    **dict.fromkeys(
+        ("T.add(f, f, alpha=g[0])", "T.sub(f, f, alpha=f[:1])", "f.add_(f, alpha=g[0])", "T.addmm(m, m, m, beta=g[0])"), TypeError
+    ),
+    **dict.fromkeys(("T.addr(m, f, f, alpha=g[0])", "T.addmv(f, m, f, beta=f[:1])", "T.add(f, f, alpha='1')"), TypeError),
+    "T.add(i, i, alpha=s)": RuntimeError,
+    **dict.fromkeys(("T.full((2,), g[0])", "T.full_like(f, f[:1])", "f.new_full((2,), f[:1])", "T.scalar_tensor(f[:1])"), TypeError),
+    **dict.fromkeys(("T.arange(g[0])", "T.arange(f[:1])", "T.arange(0, 3, f[:1])"), TypeError),
+    **dict.fromkeys(("T.ones(2).normal_(0.0, g[0])", "T.ones(2).uniform_(f[:1])", "T.ones(2).exponential_('1')"), TypeError),
+    "T.ones(2).bernoulli_(2 * s)": RuntimeError,
     # indices: shapes before dtypes, dtypes before the places that they name
     "f.index_add(0, first[None], f[:1].double())": IndexError,
     "f.index_add(0, T.tensor([5]), f[:1].double())": RuntimeError,
