@@ -10,6 +10,7 @@ import engine
 from engine import nn, optim
 from engine.base import observe
 from workbench.graph.graph import Graph
+from workbench.recording import reasons
 from workbench.recording.reasons import why_no_grad
 from workbench.recording.recorder import Recorder
 
@@ -81,6 +82,20 @@ def test_requires_grad_was_set_after_it_had_been_used():
     told = why(recorded(run), "w")
     assert "requires_grad was set after it had been used: mul" in told
     assert f"at line {line_of(run, 'w * 2')} of test_reasons.py" in told
+
+
+def test_a_file_is_searched_once_for_what_detaches_however_many_tensors_ask():
+    def run():
+        w = parameter(2)
+        y = w.exp().detach()
+        return {"w": w, "y": y, "loss": (y * w).sum()}
+
+    recording = recorded(run)
+    reasons._detaches_in.cache_clear()
+    for _ in range(5):
+        why(recording, "y")
+    told = reasons._detaches_in.cache_info()
+    assert told.misses <= 2 and told.hits >= 4  # of this file, and of another whose code was recorded
 
 
 def test_detached_at_a_line():

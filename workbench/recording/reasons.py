@@ -286,14 +286,21 @@ def _lines(code: CodeType) -> range:
 
 def _detaches(code: CodeType) -> list[tuple[int, str]]:
     """The lines of the code that detach a tensor, each with the name that the result is assigned to, or ""."""
-    lines, found = {line for _, _, line in code.co_lines()}, {}  # without the lines of nested functions
-    for node in _nodes(code.co_filename):
-        if isinstance(node, ast.Attribute) and node.attr in ("detach", "detach_", "data") and node.lineno in lines:
+    lines = {line for _, _, line in code.co_lines()}  # without the lines of nested functions
+    return [place for place in _detaches_in(code.co_filename, source.text_of(code.co_filename)) if place[0] in lines]
+
+
+@lru_cache(maxsize=64)
+def _detaches_in(file: str, text: str) -> tuple[tuple[int, str], ...]:
+    """The same of a whole file; a program has many tensors without gradients, and they all ask."""
+    found: dict[int, str] = {}
+    for node in ast.walk(_tree(file, text) or ast.Module([], [])):
+        if isinstance(node, ast.Attribute) and node.attr in ("detach", "detach_", "data"):
             found.setdefault(node.lineno, "")
-        elif isinstance(node, ast.Assign) and node.lineno in lines and isinstance(node.targets[0], ast.Name):
+        elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             if any(isinstance(part, ast.Attribute) and part.attr in ("detach", "data") for part in ast.walk(node.value)):
                 found[node.lineno] = node.targets[0].id
-    return list(found.items())
+    return tuple(found.items())
 
 
 def _forgetting(code: CodeType) -> list[tuple[str, int, str]]:
