@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy
 
+from ..base.errors import FLOATING
 from . import fused, threads
 from .pointers import address
 
@@ -92,10 +94,20 @@ def over(ufunc: numpy.ufunc, *operands: Any, out: Any = None) -> Any:
     return out
 
 
+def into(ufunc: Callable, *operands: Any, out: Any) -> None:
+    """`ufunc(*operands, out=out)`, which computes on where the program has NumPy raise errors about infinities and nans."""
+    try:
+        ufunc(*operands, out=out)
+    except FLOATING:
+        return  # NumPy raises at the end, when all is written
+
+
 def add_to(x: Any, y: Any) -> None:
     """`x += y`."""
-    if x.__class__ is not numpy.ndarray or x.size < LARGE or over(numpy.add, x, y, out=x) is None:
+    if x.__class__ is not numpy.ndarray:
         x += y
+    elif x.size < LARGE or over(numpy.add, x, y, out=x) is None:
+        into(numpy.add, x, y, out=x)
 
 
 def copied(x: Any, out: Any = None) -> Any:

@@ -101,6 +101,10 @@ def describe(x: Any) -> str:
     return f"a {type(x).__name__}"
 
 
+# What NumPy raises where the program wants it to, by `numpy.seterr` or `warnings.simplefilter("error")`. Ops compute on, as PyTorch's do.
+FLOATING = (FloatingPointError, RuntimeWarning)
+
+
 class GraphFreedError(RuntimeError):
     """Raised by a backward pass through a node whose saved arrays have been freed."""
 

@@ -111,7 +111,7 @@ def _binary(op: Any) -> Callable:
                     if laid is not None and xc is yc and data.ndim > 2 and not xd.flags.c_contiguous:
                         data = laid(data, xd, yd)
                 except Exception as error:
-                    failed(op, error, (x, y), attrs)
+                    return failed(op, error, (x, y), attrs)
             out = new_tensor(Tensor)
             out.array = data if data.__class__ is ndarray else asarray(data) if isinstance(data, generic) else _array(data)
             out.node = None
@@ -188,7 +188,7 @@ def _unary(op: Any) -> Callable:
                     try:
                         data = forward(gpu, array, **attrs)
                     except Exception as error:
-                        failed(op, error, (input,), attrs)
+                        return failed(op, error, (input,), attrs)
                     if data.__class__.__name__ not in _ARRAYS:
                         data = gpu.asarray(data)
                     elif row_major and not data.flags.c_contiguous:
@@ -209,7 +209,7 @@ def _unary(op: Any) -> Callable:
             except Exception as error:
                 if any(map(_holds, attrs.values())):
                     return _run(op, (input,), {name: _plain(x) for name, x in attrs.items()})
-                failed(op, error, (input,), attrs)
+                return failed(op, error, (input,), attrs)
             if data.__class__ is not ndarray:
                 data = asarray(data) if isinstance(data, generic) else _array(data)
             elif row_major and not data.flags.c_contiguous:
@@ -381,8 +381,11 @@ def _plain(x: Any) -> Any:
     return [_plain(one) for one in x] if isinstance(x, (tuple, list)) else x.array.item() if _holds(x) else x
 
 
-# Raises an error of `forward` with the op's own message, and notifies the observer.
+# Raises an error of `forward` with the op's own message, and notifies the observer. If only NumPy's state was in the way, runs the op.
 def failed(op: Any, error: Exception, inputs: tuple, attrs: dict) -> Any:
+    if isinstance(error, errors.FLOATING) and set(numpy.geterr().values()) != {"ignore"}:
+        with numpy.errstate(all="ignore"):
+            return _run(op, inputs, attrs)
     try:
         if isinstance(error, MemoryError):
             errors.out_of_memory(op.name, error)
@@ -468,7 +471,7 @@ def _run(op: Any, inputs: tuple, attrs: dict) -> Any:
     except Exception as error:
         if any(map(_holds, attrs.values())):
             return _run(op, inputs, {name: _plain(x) for name, x in attrs.items()})
-        failed(op, error, inputs, attrs)
+        return failed(op, error, inputs, attrs)
     whole = data if data.__class__ is tuple else (data,)
     if xp.__class__ is Namespace:
         whole = tuple(map(xp.marked, whole))

@@ -314,7 +314,7 @@ def written_by(ufunc: numpy.ufunc, name: str, target: Tensor, x: Any) -> bool:
         if versions.storage(x) is versions.storage(array):
             return False
     try:
-        ufunc(array, x, out=array)
+        loops.into(ufunc, array, x, out=array)
     except (OverflowError, ValueError):  # which `write` explains
         return False
     if not target._apart:
@@ -366,7 +366,7 @@ def _at_once(op: Any, target: Tensor, inputs: tuple, attrs: dict, name: str) -> 
             return False
         if into is not None:
             if array.size < loops.LARGE or into is _copy or loops.over(into, *arrays, out=array) is None:
-                into(*arrays, out=array)
+                loops.into(into, *arrays, out=array)
         elif data.__class__ is not tuple and data.shape == array.shape and data.dtype is dtype:
             array[...] = data
         else:

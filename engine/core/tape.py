@@ -415,7 +415,13 @@ def backward_steps(
                 node.saved = opened(node)  # unpacked arrays are newer than the node: like PyTorch, check no version
             elif saved and versions.last_write > node.time:
                 versions.check(node)
-            input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
+            try:
+                input_grads = op.pull_recorded(node, grad, xp) if recorded else op.pull(node, grad)
+            except errors.FLOATING:
+                if recorded or hasattr(op, "function"):  # a program's own rule
+                    raise
+                with numpy.errstate(all="ignore"):
+                    input_grads = op.pull(node, grad)
             if hooks is not None and hooks.post:
                 input_grads = after_step(hooks, node, input_grads, grad, recorded)
             for source, g in zip(node.inputs, input_grads):
@@ -463,10 +469,18 @@ def _sum(a: Any, b: Any) -> Any:
     """The sum of two gradients of one tensor; on a GPU by the kernel of `add`, as CuPy's `+` takes the host twice as long."""
     if devices.gpu is None:
         found = loops.over(numpy.add, a, b) if a.__class__ is numpy.ndarray and a.size >= loops.LARGE else None
-        return a + b if found is None else found
+        return _plus(a, b) if found is None else found
     with devices.beside(a):
         found = devices.gpu.elementwise.binary(registry["add"], a, b)
         return a + b if found is None else found
+
+
+def _plus(a: Any, b: Any) -> Any:
+    try:
+        return a + b
+    except errors.FLOATING:
+        with numpy.errstate(all="ignore"):
+            return a + b
 
 
 def opened(node: Any) -> tuple:

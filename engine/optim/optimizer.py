@@ -107,7 +107,11 @@ def _hooked(step: Callable) -> Callable:
                 args, kwargs = changed
         self._stepping = True
         try:
-            loss = step(*args, **kwargs)
+            if len(args) == 1 and not kwargs:
+                with numpy.errstate(all="ignore"):
+                    loss = step(*args)
+            else:  # a closure is the program's
+                loss = step(*args, **kwargs)
         finally:
             self._stepping = False
         self._steps += 1
