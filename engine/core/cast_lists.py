@@ -21,7 +21,7 @@ _LOSSES = [
 _LOSSES += ["mse_loss", "margin_ranking_loss", "multilabel_margin_loss", "soft_margin_loss", "triplet_margin_loss", "multi_margin_loss"]
 _LOSSES = [_F + name for name in [*_LOSSES, "binary_cross_entropy_with_logits"]]
 _LOWER = ["matmul", f"{_F}linear", *_CONVOLUTIONS, "addmm", "addbmm", "baddbmm", "bmm", "mm", "linalg.vecdot", "prelu"]
-_LOWER += [f"{_F}scaled_dot_product_attention", "contract", "gru_steps", "lstm_steps", "rnn_steps"]
+_LOWER += [f"{_F}scaled_dot_product_attention", "contract", "lstm_steps", "rnn_steps"]
 
 _CPU = {
     LOWER: _LOWER,

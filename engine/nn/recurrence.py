@@ -7,6 +7,7 @@ from typing import Any
 
 from ..autograd import Function, is_grad_enabled
 from ..base import errors, observe
+from ..core import casting
 from ..core.tensor import Tensor
 from ..ops.join import cat, stack
 from ..ops.recurrent import gru_steps, lstm_steps, rnn_steps
@@ -73,8 +74,8 @@ def scan(mode: str, data: Tensor, sizes: tuple[int, ...], start: tuple, weights:
     `sizes[t]` is the number of sequences still running at step t; they are sorted by length, so a smaller batch is a prefix.
     """
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
-    if w_hr is None and sizes[0] == sizes[-1]:  # all steps as one op
-        apart = mode == "GRU"  # its biases are not simply added
+    apart = mode == "GRU"  # its biases are not simply added, and autocast casts its products alone
+    if w_hr is None and sizes[0] == sizes[-1] and not (apart and casting.on):  # all steps as one op
         gates = F.linear(data, w_ih, b_ih if apart or b_ih is None else b_ih + b_hh).reshape(len(sizes), sizes[0], w_ih.shape[0])
         given, end = (gates, *start, w_hh), 0 if reverse else -1
         if mode == "LSTM":
