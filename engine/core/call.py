@@ -310,7 +310,7 @@ def sorter(op: Any) -> Callable:
         if not plain and not ({v.__class__ for v in args} <= _INT and {v.__class__ for v in kwargs.values()} <= _INT_OR_BOOL):
             return None  # the op's own `bind` treats arguments other than integers specially
         if k or kwargs:
-            if not (_SCALARS.isdisjoint(map(type, args)) and _SCALARS.isdisjoint(map(type, kwargs.values()))):
+            if not _SCALARS.isdisjoint(map(type, args)) or kwargs and not _SCALARS.isdisjoint(map(type, kwargs.values())):
                 return None
             attrs = {**defaults, **dict(zip(names, args, strict=False)), **kwargs}
             return attrs if not more or len(attrs) == complete else None
