@@ -162,6 +162,12 @@ def test_polynomials_differentiate_and_promote(kind):
         f(1.0, draw(2, grad=True)).sum().backward()
 
 
+def test_degrees_beyond_the_range_of_the_dtype_are_nan_at_once():
+    f, degrees = engine.special.laguerre_polynomial_l, engine.tensor([1.0, 2.0, 1e9, 1e18])
+    assert f(-2, degrees).tolist()[:2] == [3.0, 7.0] and f(-2, degrees)[2:].isnan().all()
+    assert f(-2, engine.tensor(1e18)).isnan()
+
+
 # -- counting ------------------------------------------------------------------------------------------------------------------------
 
 
