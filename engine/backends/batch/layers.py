@@ -1,11 +1,10 @@
-"""Batching rules for pooling, resampling, normalization, LSTM and classification losses."""
+"""Batching rules for pooling, resampling, normalization, recurrence and classification losses."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from ..kernels_lstm import lstm_back_plainly, lstm_plainly
-from ..kernels_rnn import gru_back_plainly, gru_plainly, rnn_back_plainly, rnn_plainly
+from .. import kernels_lstm, kernels_rnn
 from .array import changed, within
 from .namespace import Namespace, apply, rule
 from .sample import fixed, merged, parted, shared, whole
@@ -81,34 +80,9 @@ def whole_attention(xp: Namespace, *args: Any) -> bool:
 # -- recurrent layers -----------------------------------------------------------------------------------------
 
 
-@rule("lstm")
-def lstm(xp: Namespace, *args: Any) -> tuple:
-    return lstm_plainly(xp, *args)
-
-
-@rule("lstm_back")
-def lstm_back(xp: Namespace, *args: Any) -> list:
-    return lstm_back_plainly(xp, *args)
-
-
-@rule("gru")
-def gru(xp: Namespace, *args: Any) -> tuple:
-    return gru_plainly(xp, *args)
-
-
-@rule("gru_back")
-def gru_back(xp: Namespace, *args: Any) -> list:
-    return gru_back_plainly(xp, *args)
-
-
-@rule("rnn")
-def rnn(xp: Namespace, *args: Any) -> Any:
-    return rnn_plainly(xp, *args)
-
-
-@rule("rnn_back")
-def rnn_back(xp: Namespace, *args: Any) -> list:
-    return rnn_back_plainly(xp, *args)
+@rule("gru", "gru_back", "lstm", "lstm_back", "rnn", "rnn_back")
+def recurrent(name: str, xp: Namespace, *args: Any) -> Any:
+    return getattr(kernels_lstm if "lstm" in name else kernels_rnn, f"{name}_plainly")(xp, *args)
 
 
 # -- classification losses -----------------------------------------------------------------------------------

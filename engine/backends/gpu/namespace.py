@@ -254,21 +254,9 @@ def triu(x: Any, k: int = 0) -> Any:
 # -- recurrence --------------------------------------------------------------------------------------------------------------
 
 
-def gru(*args: Any) -> tuple:
-    return gru_plainly(sys.modules[__name__], *args)
-
-
-def gru_back(*args: Any) -> list:
-    return gru_back_plainly(sys.modules[__name__], *args)
-
-
-def rnn(*args: Any) -> Any:
-    return rnn_plainly(sys.modules[__name__], *args)
-
-
-def rnn_back(*args: Any) -> list:
-    return rnn_back_plainly(sys.modules[__name__], *args)
-
+rnn, rnn_back, gru, gru_back = (
+    functools.partial(f, sys.modules[__name__]) for f in (rnn_plainly, rnn_back_plainly, gru_plainly, gru_back_plainly)
+)
 
 fill(globals(), cupy)
 

@@ -1,4 +1,4 @@
-"""Kernels of layers and losses for traced arrays: pooling, normalization, class losses, attention, LSTM."""
+"""Kernels of layers and losses for traced arrays: pooling, normalization, class losses, attention, recurrence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy
 from jax import lax
 
 from ..kernels_conv import _blocks
+from ..kernels_lstm import before
 from ..kernels_pool import _shares
 from ..windows import place_pool
 from .namespace import rule
@@ -225,9 +226,6 @@ def lstm(given: Any, h: Any, c: Any, weight: Any, reverse: bool) -> Any:
 def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: Any, gates: Any, reverse: bool) -> Any:
     n = h0.shape[-1]
 
-    def before(states: Any, first: Any) -> Any:
-        return jnp.concatenate([states[1:], first[None]] if reverse else [first[None], states[:-1]])
-
     def step(carry: Any, at: Any) -> Any:
         (dh, dc), (g, cell, was, z) = carry, at
         i, f, new, o = (z[:, k * n : (k + 1) * n] for k in range(4))
@@ -236,8 +234,8 @@ def lstm_back(g: Any, dc: Any, h0: Any, c0: Any, weight: Any, out: Any, cells: A
         dz = jnp.concatenate([dc * new * i * (1 - i), dc * was * f * (1 - f), dc * i * (1 - new * new), dh * squashed * o * (1 - o)], 1)
         return (dz @ weight, dc * f), dz
 
-    (dh, dc), dz = lax.scan(step, (jnp.zeros_like(h0), dc), (g, cells, before(cells, c0), gates), reverse=not reverse)
-    return [dz, dh, dc, dz.reshape(-1, 4 * n).T @ before(out, h0).reshape(-1, n)]
+    (dh, dc), dz = lax.scan(step, (jnp.zeros_like(h0), dc), (g, cells, before(jnp, cells, c0, reverse), gates), reverse=not reverse)
+    return [dz, dh, dc, dz.reshape(-1, 4 * n).T @ before(jnp, out, h0, reverse).reshape(-1, n)]
 
 
 @rule
@@ -252,7 +250,7 @@ def rnn(given: Any, h: Any, weight: Any, relu: bool, reverse: bool) -> Any:
 
 @rule
 def rnn_back(g: Any, h0: Any, weight: Any, out: Any, relu: bool, reverse: bool) -> Any:
-    n, old = h0.shape[-1], jnp.concatenate([out[1:], h0[None]] if reverse else [h0[None], out[:-1]])
+    n, old = h0.shape[-1], before(jnp, out, h0, reverse)
 
     def step(dh: Any, at: Any) -> Any:
         g, state = at
@@ -279,7 +277,7 @@ def gru(given: Any, h: Any, weight: Any, bias: Any, reverse: bool) -> Any:
 
 @rule
 def gru_back(g: Any, h0: Any, weight: Any, bias: Any, out: Any, gates: Any, reverse: bool) -> Any:
-    n, old = h0.shape[-1], jnp.concatenate([out[1:], h0[None]] if reverse else [h0[None], out[:-1]])
+    n, old = h0.shape[-1], before(jnp, out, h0, reverse)
 
     def step(dh: Any, at: Any) -> Any:
         g, was, gate = at
